@@ -1,1 +1,8 @@
-//! Placeholder until its part lands.
+//! The DNS adapter: signed updates, transfers and queries over kept TCP connections.
+//!
+//! It must *never* decide what a zone shall hold (the engine does), print a key, or report a
+//! change as written that the server did not acknowledge.
+
+mod key;
+
+pub use key::{Algorithm, Key, KeyProblem};
