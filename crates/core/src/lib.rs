@@ -1,1 +1,12 @@
-//! Placeholder until its part lands.
+//! The pure heart of Bindery: names, records, selectors, conditions and what is decided from them.
+//!
+//! Everything here is a function of its arguments. This crate must *never* do I/O, read a clock,
+//! draw randomness, log, or know of Kubernetes clients and async runtimes.
+
+pub mod name;
+pub mod record;
+
+pub use name::{Name, NameProblem};
+pub use record::{
+    DataProblem, Record, RecordData, RecordKey, RecordSet, RecordType, Serial, Soa, Text,
+};

@@ -1,0 +1,328 @@
+//! Record data by type, and what can be wrong with it.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::parse;
+use super::rtype::RecordType;
+use super::text::{Text, write_quoted};
+use super::wire;
+use crate::name::{Name, NameProblem};
+
+/// The longest record data that a message can carry (RFC 1035 section 3.2.1).
+pub const RDATA_LEN_MAX: usize = 65_535;
+
+/// The data of one record, with its type.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RecordData {
+    /// An IPv4 address.
+    A(Ipv4Addr),
+    /// An IPv6 address.
+    Aaaa(Ipv6Addr),
+    /// The name this name is an alias of.
+    Cname(Name),
+    /// Text.
+    Txt(Text),
+    /// A mail server.
+    Mx {
+        /// Lower is tried first.
+        preference: u16,
+        /// The mail server's name.
+        exchange: Name,
+    },
+    /// A name server.
+    Ns(Name),
+    /// Where a service runs.
+    Srv {
+        /// Lower is tried first.
+        priority: u16,
+        /// Share among targets of one priority.
+        weight: u16,
+        /// The port.
+        port: u16,
+        /// The host.
+        target: Name,
+    },
+    /// Who may issue certificates (RFC 8659).
+    Caa {
+        /// 128 makes the property critical.
+        flags: u8,
+        /// The property, such as `issue`.
+        tag: Box<str>,
+        /// The property's value.
+        value: Box<[u8]>,
+    },
+    /// The name of an address.
+    Ptr(Name),
+    /// Start of authority.
+    Soa(Box<Soa>),
+    /// Data of a type that Bindery does not interpret (RFC 3597).
+    Unknown {
+        /// The type's number.
+        rtype: u16,
+        /// The data.
+        bytes: Box<[u8]>,
+    },
+}
+
+/// The data of a SOA record.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Soa {
+    /// The primary name server.
+    pub mname: Name,
+    /// The mailbox of who is responsible, as a name.
+    pub rname: Name,
+    /// The zone's version.
+    pub serial: u32,
+    /// Seconds between checks by secondaries.
+    pub refresh: u32,
+    /// Seconds before a failed check is tried again.
+    pub retry: u32,
+    /// Seconds after which secondaries without contact stop answering.
+    pub expire: u32,
+    /// Seconds for which "no such name" may be remembered.
+    pub minimum: u32,
+}
+
+/// Why a text or bytes are not record data; the message says what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DataProblem {
+    /// A name in the data is wrong.
+    Name(NameProblem),
+    /// Not an IPv4 address.
+    NotIpv4 {
+        /// What was written.
+        text: Box<str>,
+    },
+    /// Not an IPv6 address.
+    NotIpv6 {
+        /// What was written.
+        text: Box<str>,
+    },
+    /// A number that is missing, not a number, or out of range.
+    BadNumber {
+        /// Which number.
+        field: &'static str,
+        /// What was written.
+        text: Box<str>,
+        /// The largest allowed.
+        max: u32,
+    },
+    /// A field that is not there.
+    Missing {
+        /// Which field.
+        field: &'static str,
+    },
+    /// More than the type takes.
+    Surplus {
+        /// What was written beyond the last field.
+        text: Box<str>,
+    },
+    /// Quotes that do not close, or a bad escape.
+    BadText {
+        /// What was written.
+        text: Box<str>,
+    },
+    /// A CAA tag that is not made of letters and digits.
+    BadTag {
+        /// What was written.
+        text: Box<str>,
+    },
+    /// Data that no message could carry.
+    TooLong {
+        /// Its length in bytes.
+        length: usize,
+    },
+    /// A type that is neither a known name nor `TYPE` and a number.
+    UnknownType {
+        /// What was written.
+        text: Box<str>,
+    },
+    /// Bytes that are not data of this type.
+    Malformed {
+        /// The type.
+        rtype: RecordType,
+    },
+}
+
+impl RecordData {
+    /// The record type.
+    #[must_use]
+    pub fn rtype(&self) -> RecordType {
+        match self {
+            Self::A(_) => RecordType::A,
+            Self::Aaaa(_) => RecordType::Aaaa,
+            Self::Cname(_) => RecordType::Cname,
+            Self::Txt(_) => RecordType::Txt,
+            Self::Mx { .. } => RecordType::Mx,
+            Self::Ns(_) => RecordType::Ns,
+            Self::Srv { .. } => RecordType::Srv,
+            Self::Caa { .. } => RecordType::Caa,
+            Self::Ptr(_) => RecordType::Ptr,
+            Self::Soa(_) => RecordType::Soa,
+            Self::Unknown { rtype, .. } => RecordType::from_code(*rtype),
+        }
+    }
+
+    /// Reads data as a zone file writes it; names are absolute, with or without trailing dot.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn parse(rtype: RecordType, text: &str) -> Result<Self, DataProblem> {
+        parse::data(rtype, text)
+    }
+
+    /// The data as it goes over the wire, names uncompressed.
+    #[must_use]
+    pub fn to_wire(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.write_wire(&mut bytes);
+        bytes
+    }
+
+    /// Appends the data as it goes over the wire, names uncompressed.
+    pub fn write_wire(&self, bytes: &mut Vec<u8>) {
+        wire::write(self, bytes);
+    }
+
+    /// Takes data from the wire, in which names must not be compressed.
+    ///
+    /// # Errors
+    /// [`DataProblem::Malformed`] when the bytes are not data of that type.
+    pub fn from_wire(rtype: u16, rdata_uncompressed: &[u8]) -> Result<Self, DataProblem> {
+        wire::read(RecordType::from_code(rtype), rdata_uncompressed)
+    }
+
+    /// The data itself, unless it is longer than a message can carry.
+    ///
+    /// # Errors
+    /// [`DataProblem::TooLong`].
+    pub fn checked_len(self) -> Result<Self, DataProblem> {
+        // Only text, CAA values and raw bytes can be long; the others need no look.
+        let length = match &self {
+            Self::Txt(text) => text.as_wire().len(),
+            Self::Caa { tag, value, .. } => 2 + tag.len() + value.len(),
+            Self::Unknown { bytes, .. } => bytes.len(),
+            Self::A(_)
+            | Self::Aaaa(_)
+            | Self::Cname(_)
+            | Self::Mx { .. }
+            | Self::Ns(_)
+            | Self::Srv { .. }
+            | Self::Ptr(_)
+            | Self::Soa(_) => 0,
+        };
+        if length > RDATA_LEN_MAX {
+            Err(DataProblem::TooLong { length })
+        } else {
+            Ok(self)
+        }
+    }
+}
+
+impl fmt::Display for RecordData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::A(address) => address.fmt(f),
+            Self::Aaaa(address) => address.fmt(f),
+            Self::Cname(name) | Self::Ns(name) | Self::Ptr(name) => name.fmt(f),
+            Self::Txt(text) => text.fmt(f),
+            Self::Mx {
+                preference,
+                exchange,
+            } => write!(f, "{preference} {exchange}"),
+            Self::Srv {
+                priority,
+                weight,
+                port,
+                target,
+            } => {
+                write!(f, "{priority} {weight} {port} {target}")
+            }
+            Self::Caa { flags, tag, value } => {
+                write!(f, "{flags} {tag} ")?;
+                write_quoted(f, value)
+            }
+            Self::Soa(soa) => soa.fmt(f),
+            Self::Unknown { bytes, .. } => {
+                write!(f, "\\# {}", bytes.len())?;
+                if !bytes.is_empty() {
+                    f.write_str(" ")?;
+                }
+                bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Soa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            mname,
+            rname,
+            serial,
+            refresh,
+            retry,
+            expire,
+            minimum,
+        } = self;
+        write!(
+            f,
+            "{mname} {rname} {serial} {refresh} {retry} {expire} {minimum}"
+        )
+    }
+}
+
+impl fmt::Display for DataProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(problem) => problem.fmt(f),
+            Self::NotIpv4 { text } => {
+                write!(
+                    f,
+                    "{text:?} is not an IPv4 address: write one such as 192.0.2.1"
+                )
+            }
+            Self::NotIpv6 { text } => {
+                write!(
+                    f,
+                    "{text:?} is not an IPv6 address: write one such as 2001:db8::1"
+                )
+            }
+            Self::BadNumber { field, text, max } => {
+                write!(
+                    f,
+                    "{field} is {text:?}: write a whole number from 0 to {max}"
+                )
+            }
+            Self::Missing { field } => write!(f, "the {field} is missing: write it"),
+            Self::Surplus { text } => write!(f, "{text:?} is more than the type takes: remove it"),
+            Self::BadText { text } => write!(
+                f,
+                "{text:?} has quotes that do not close or a bad escape: write a quote as \\\" and \
+                 a backslash as \\\\"
+            ),
+            Self::BadTag { text } => write!(
+                f,
+                "{text:?} is not a CAA tag: write letters and digits, such as issue or iodef"
+            ),
+            Self::TooLong { length } => {
+                write!(
+                    f,
+                    "the data has {length} bytes, the limit is {RDATA_LEN_MAX}: shorten it"
+                )
+            }
+            Self::UnknownType { text } => write!(
+                f,
+                "{text:?} is not a record type: write one such as A, AAAA, CNAME or TXT"
+            ),
+            Self::Malformed { rtype } => write!(f, "the bytes are not the data of {rtype} records"),
+        }
+    }
+}
+
+impl std::error::Error for DataProblem {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        None
+    }
+}

@@ -1,0 +1,76 @@
+//! Record sets: all records of one name and type, which share a TTL.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+use super::RecordKey;
+use super::data::RecordData;
+
+/// The records of one key.
+///
+/// Guarantees: the data is sorted and without duplicates, so equal sets compare equal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RecordSet {
+    /// How long resolvers may keep the set, in seconds.
+    pub ttl: u32,
+    data: Box<[RecordData]>,
+}
+
+impl RecordSet {
+    /// The set of these data, in whatever order and however often they come.
+    pub fn new(ttl: u32, data: impl IntoIterator<Item = RecordData>) -> Self {
+        let mut data: Vec<RecordData> = data.into_iter().collect();
+        data.sort_unstable();
+        data.dedup();
+        Self {
+            ttl,
+            data: data.into(),
+        }
+    }
+
+    /// The data, sorted.
+    #[must_use]
+    pub fn data(&self) -> &[RecordData] {
+        &self.data
+    }
+
+    /// Whether no record is in the set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    /// How many records are in the set.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Whether the set holds exactly this datum.
+    #[must_use]
+    pub fn contains(&self, data: &RecordData) -> bool {
+        self.data.binary_search(data).is_ok()
+    }
+
+    /// SHA-256, in hex, over what reaches the wire: name, type, TTL and data.
+    #[must_use]
+    pub fn hash(&self, key: &RecordKey) -> String {
+        let mut bytes = key.name.as_wire().to_vec();
+        bytes.extend_from_slice(&key.rtype.code().to_be_bytes());
+        bytes.extend_from_slice(&self.ttl.to_be_bytes());
+        for data in &self.data {
+            let rdata = data.to_wire();
+            // The length keeps two short data from hashing like one long one.
+            bytes.extend_from_slice(&rdata.len().to_be_bytes());
+            bytes.extend_from_slice(&rdata);
+        }
+        Sha256::digest(&bytes)
+            .iter()
+            .fold(String::with_capacity(64), |mut hex, byte| {
+                // Writing to a String cannot fail.
+                let _ = write!(hex, "{byte:02x}");
+                hex
+            })
+    }
+}
