@@ -1,15 +1,73 @@
-//! Checks, generators and set-up of the project; it must *never* be a dependency of what is shipped.
+//! Checks, generators and set-up of the project, run as `cargo xtask …`.
+//!
+//! It must *never* link another crate of the workspace: it has to build in seconds on a machine
+//! where the rest does not compile yet, because it is what tells why.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool speaks on the terminal"
+)]
+
+mod arguments;
+mod generated;
+mod program;
+mod steps;
+mod tidy;
 mod tools;
 
-fn main() -> anyhow::Result<()> {
-    match std::env::args().nth(1).as_deref() {
-        Some("tools") => {
-            tools::ensure(&tools::ALL)?;
-            for tool in tools::ALL {
-                anyhow::ensure!(tool.find().is_some(), "{tool:?} vanished after its set-up");
-            }
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+use arguments::{Arguments, HELP, Task};
+use program::Program;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            eprintln!("xtask: {fault:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let arguments = Arguments::parse(env::args().skip(1))?;
+    let root = workspace_root()?;
+    match arguments.task {
+        Task::Help => {
+            print!("{HELP}");
             Ok(())
         }
-        _ => anyhow::bail!("usage: cargo xtask tools"),
+        Task::Test { only } => steps::run(&root, &only),
+        Task::Tidy => tidy::run(&root),
+        Task::Crd(mode) => generated::crd(&root, mode),
+        Task::Docs(mode) => generated::docs(&root, mode),
+        Task::Sim { first, seeds } => steps::simulation(&root, first, seeds).run(),
+        Task::Bench { rest } => bench(&root, &rest),
+        Task::Setup => steps::setup(&root),
     }
+}
+
+/// The folder of the workspace, wherever in it the user stands.
+fn workspace_root() -> Result<PathBuf> {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .map(Path::to_path_buf)
+        .context("xtask does not stand in a workspace")
+}
+
+fn bench(root: &Path, rest: &[String]) -> Result<()> {
+    if !root.join("bench/Cargo.toml").exists() {
+        bail!("there is no bench/Cargo.toml in this checkout, so nothing to measure");
+    }
+    Program::cargo(
+        root,
+        ["run", "--release", "--package", "bindery-bench", "--"],
+    )
+    .args(rest)
+    .run()
 }

@@ -1,0 +1,263 @@
+//! What we take from others: each with a reason, one version of each, under a licence we may ship.
+
+use std::collections::BTreeMap;
+
+use super::Finding;
+use super::metadata::Metadata;
+use super::tree::Tree;
+
+const MANIFEST: &str = "Cargo.toml";
+const LOCKFILE: &str = "Cargo.lock";
+
+/// Packages that may be in the tree in two versions, each with the reason and how it ends.
+const DUPLICATES_ALLOWED: &[(&str, &str)] = &[
+    (
+        "base64",
+        "domain and hyper-util's friends are a release apart; ends with their next release",
+    ),
+    (
+        "bitflags",
+        "inotify below notify is still on 1.x; a header of a few macros",
+    ),
+    (
+        "getrandom",
+        "ring is on 0.2, ahash and tempfile on newer ones; a system call wrapper",
+    ),
+    ("hashbrown", "indexmap and schemars are one release apart"),
+    (
+        "r-efi",
+        "only named by getrandom for UEFI; never built here",
+    ),
+    ("syn", "derive crates move to 3 one by one; build time only"),
+    (
+        "thiserror",
+        "cel below kube-cel is still on 1.x; derives only",
+    ),
+    ("thiserror-impl", "follows thiserror"),
+    ("windows-sys", "never built here"),
+];
+
+/// Licences that a binary under Apache-2.0 may include.
+const LICENCES: &[&str] = &[
+    "0BSD",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
+    "CDLA-Permissive-2.0",
+    "ISC",
+    "MIT",
+    "MIT-0",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+/// Letters that a reason needs at least: `# JSON` is one, `# x` is none.
+const REASON_LEN_MIN: usize = 4;
+
+/// Every dependency of the workspace says why it is there, and members take it from there.
+pub(super) fn reasons(tree: &Tree) -> Vec<Finding> {
+    let manifests = tree
+        .files
+        .iter()
+        .filter(|file| file.path.ends_with(MANIFEST));
+    let mut findings = Vec::new();
+    for file in manifests {
+        let mut table = "";
+        let mut above = "";
+        for (number, line) in file.lines() {
+            if line.starts_with('[') {
+                table = line.trim();
+            } else if table == "[workspace.dependencies]" && names_foreign(line) {
+                if !has_reason(line) && !has_reason(above) {
+                    let message = "a dependency without its reason: end the line with `# …`";
+                    findings.push(Finding::failure(&file.path, number, message));
+                }
+            } else if is_member_table(table) && line.contains("version") {
+                let message = "versions stand once, in [workspace.dependencies]";
+                findings.push(Finding::failure(&file.path, number, message));
+            }
+            above = line;
+        }
+    }
+    findings
+}
+
+/// One version of each package, but for the reasoned exceptions.
+pub(super) fn duplicates(metadata: &Metadata) -> Vec<Finding> {
+    let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for package in metadata.foreign() {
+        versions
+            .entry(&package.name)
+            .or_default()
+            .push(&package.version);
+    }
+    versions
+        .into_iter()
+        .filter(|(_, versions)| versions.len() > 1)
+        .filter(|(name, _)| {
+            DUPLICATES_ALLOWED
+                .iter()
+                .all(|(allowed, _)| allowed != name)
+        })
+        .map(|(name, versions)| {
+            let message = format!(
+                "{name} is there {} times ({}): bring them together, or give a reason in \
+                 xtask/src/tidy/dependencies.rs",
+                versions.len(),
+                versions.join(", ")
+            );
+            Finding::failure(LOCKFILE, 1, message)
+        })
+        .collect()
+}
+
+/// Every licence is one that we may ship under.
+pub(super) fn licences(metadata: &Metadata) -> Vec<Finding> {
+    metadata
+        .foreign()
+        .filter(|package| !package.license.as_deref().is_some_and(permits))
+        .map(|package| {
+            let licence = package.license.as_deref().unwrap_or("none stated");
+            let message = format!(
+                "{} has a licence that we may not ship: {licence}",
+                package.name
+            );
+            Finding::failure(LOCKFILE, 1, message)
+        })
+        .collect()
+}
+
+/// Whether a line of the table asks for a package of somebody else.
+fn names_foreign(line: &str) -> bool {
+    let starts_entry = line.starts_with(|first: char| first.is_ascii_alphanumeric());
+    starts_entry && line.contains('=') && !line.contains("path = ")
+}
+
+fn has_reason(line: &str) -> bool {
+    line.rsplit_once('#')
+        .is_some_and(|(_, reason)| reason.trim().len() >= REASON_LEN_MIN)
+}
+
+fn is_member_table(table: &str) -> bool {
+    matches!(
+        table,
+        "[dependencies]" | "[dev-dependencies]" | "[build-dependencies]"
+    )
+}
+
+/// Whether an SPDX expression leaves us a choice within the allowed licences.
+///
+/// `AND` binds tighter than `OR`; the old `/` means `OR`.
+fn permits(expression: &str) -> bool {
+    let spaced = expression
+        .replace('/', " OR ")
+        .replace('(', " ( ")
+        .replace(')', " ) ");
+    let tokens: Vec<&str> = spaced.split_whitespace().collect();
+    let mut at = 0;
+    any_of(&tokens, &mut at) && at == tokens.len()
+}
+
+fn any_of(tokens: &[&str], at: &mut usize) -> bool {
+    let mut permitted = all_of(tokens, at);
+    while tokens.get(*at) == Some(&"OR") {
+        *at += 1;
+        permitted |= all_of(tokens, at);
+    }
+    permitted
+}
+
+fn all_of(tokens: &[&str], at: &mut usize) -> bool {
+    let mut permitted = one(tokens, at);
+    while tokens.get(*at) == Some(&"AND") {
+        *at += 1;
+        permitted &= one(tokens, at);
+    }
+    permitted
+}
+
+fn one(tokens: &[&str], at: &mut usize) -> bool {
+    let Some(&token) = tokens.get(*at) else {
+        return false;
+    };
+    *at += 1;
+    if token == "(" {
+        let permitted = any_of(tokens, at);
+        let closed = tokens.get(*at) == Some(&")");
+        *at += 1;
+        return permitted && closed;
+    }
+    if tokens.get(*at) == Some(&"WITH") {
+        // An exception only ever permits more.
+        *at += 2;
+    }
+    LICENCES.contains(&token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{check, show};
+    use super::*;
+
+    #[test]
+    fn a_dependency_needs_a_reason_on_its_line_or_above_it() {
+        let manifest = "[workspace.dependencies]
+anyhow = \"1\" # errors of the binary
+serde_json = \"1\" # JSON
+# checks the wire
+# against named
+proptest = \"1\"
+bytes = \"1\"
+ours = { path = \"crates/ours\" }
+
+[profile.dev]
+debug = 1
+";
+        assert_eq!(
+            check(reasons, &[("Cargo.toml", manifest)]),
+            "Cargo.toml:7: a dependency without its reason: end the line with `# …`"
+        );
+    }
+
+    #[test]
+    fn a_member_does_not_choose_versions() {
+        let manifest = "[dependencies]\nserde.workspace = true\nrand = { version = \"1\" }\n";
+        assert_eq!(
+            check(reasons, &[("crates/core/Cargo.toml", manifest)]),
+            "crates/core/Cargo.toml:3: versions stand once, in [workspace.dependencies]"
+        );
+    }
+
+    #[test]
+    fn two_versions_are_a_finding_unless_excused() {
+        let twice = |name: &str| {
+            Metadata::parse(&format!(
+                r#"{{"workspace_members": [], "packages": [
+                {{"id": "1", "name": "{name}", "version": "1.0.0", "license": "MIT", "dependencies": []}},
+                {{"id": "2", "name": "{name}", "version": "2.0.0", "license": "GPL-3.0-only",
+                  "dependencies": []}}]}}"#
+            ))
+        };
+        assert!(
+            show(&duplicates(&twice("hyper"))).contains("hyper is there 2 times (1.0.0, 2.0.0)")
+        );
+        assert_eq!(duplicates(&twice("syn")), []);
+        assert!(show(&licences(&twice("syn"))).contains("GPL-3.0-only"));
+    }
+
+    #[test]
+    fn licence_expressions_are_read_as_choices() {
+        assert!(permits("MIT OR Apache-2.0"));
+        assert!(permits("MIT/Apache-2.0"));
+        assert!(permits("(MIT OR GPL-2.0-only) AND BSD-3-Clause"));
+        assert!(permits("Apache-2.0 WITH LLVM-exception OR MIT"));
+        assert!(permits("MIT OR Apache-2.0 OR LGPL-2.1-or-later"));
+        assert!(!permits("MIT AND GPL-2.0-only"));
+        assert!(!permits("AGPL-3.0-only"));
+        assert!(!permits("(MIT"));
+        assert!(!permits(""));
+    }
+}

@@ -1,0 +1,166 @@
+//! What our documents promise is there: the tests that prove invariants, the files of the project.
+
+use super::Finding;
+use super::tree::Tree;
+
+/// The document whose invariants name their tests.
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
+/// How an invariant names its test.
+const TEST: &str = "Test: ";
+/// How an invariant says that its test is still to be written.
+const NONE_YET: &str = "none yet";
+/// Where the files of the house may be mentioned that are not part of the project.
+const OUTSIDE_ALLOWED: &[&str] = &[".ci/", "tests/", "xtask/src/tidy/"];
+
+/// Files that every checkout has, with a text that must be in them.
+const DOCUMENTS: &[(&str, &str)] = &[
+    ("README.md", "cargo xtask test"),
+    ("LICENSE", "Apache License"),
+    ("CHANGELOG.md", "## [Unreleased]"),
+    (ARCHITECTURE, "## Invariants"),
+    ("docs/STYLE.md", "# "),
+    ("deny.toml", "[licenses]"),
+    (".ci/run", "cargo xtask test"),
+];
+
+/// Every test that ARCHITECTURE.md names exists, and every numbered invariant names one.
+pub(super) fn named_tests(tree: &Tree) -> Vec<Finding> {
+    let Some(file) = tree.file(ARCHITECTURE) else {
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    let mut open: Option<usize> = None;
+    let mut inside = false;
+    for (number, line) in file.lines() {
+        let heading = line.starts_with("## ");
+        if heading || (inside && is_item(line)) {
+            findings.extend(open.take().map(without_test));
+        }
+        if heading {
+            inside = line == "## Invariants";
+        } else if inside && is_item(line) {
+            open = Some(number);
+        }
+        let Some((_, named)) = line.split_once(TEST) else {
+            continue;
+        };
+        open = None;
+        if named.contains(NONE_YET) {
+            findings.push(Finding::note(
+                ARCHITECTURE,
+                number,
+                "its test is still to be written",
+            ));
+        }
+        // Names stand in code spans: every second part of a line split at the backticks.
+        for name in named.split('`').skip(1).step_by(2) {
+            if !is_defined(tree, name) {
+                let message = format!("no test is called `{name}`");
+                findings.push(Finding::failure(ARCHITECTURE, number, message));
+            }
+        }
+    }
+    findings.extend(open.map(without_test));
+    findings
+}
+
+/// The files of the project are there and say what they must.
+pub(super) fn documents(tree: &Tree) -> Vec<Finding> {
+    DOCUMENTS
+        .iter()
+        .filter_map(|(path, needed)| match tree.file(path) {
+            None => Some(Finding::failure(path, 1, "this file is missing")),
+            Some(file) if !file.text.contains(needed) => Some(Finding::failure(
+                path,
+                1,
+                format!("`{needed}` is missing in it"),
+            )),
+            Some(_) => None,
+        })
+        .collect()
+}
+
+/// The project stands on its own: it does not lean on files beside the checkout.
+pub(super) fn outside_paths(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in &tree.files {
+        if OUTSIDE_ALLOWED
+            .iter()
+            .any(|folder| file.path.starts_with(folder))
+        {
+            continue;
+        }
+        for (number, line) in file.lines() {
+            if line.contains("../shared") || line.contains("/work/") {
+                let message = "names a path outside the project, which its users do not have";
+                findings.push(Finding::failure(&file.path, number, message));
+            }
+        }
+    }
+    findings
+}
+
+/// Whether a line begins a numbered item.
+fn is_item(line: &str) -> bool {
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    digits > 0 && line[digits..].starts_with(". ")
+}
+
+fn without_test(number: usize) -> Finding {
+    let message = format!("an invariant names its test: `{TEST}` and a name, or `{NONE_YET}`");
+    Finding::failure(ARCHITECTURE, number, message)
+}
+
+/// Whether some Rust file defines a function of this name; a path in front of it must be its file.
+fn is_defined(tree: &Tree, name: &str) -> bool {
+    let function = name.rsplit("::").next().unwrap_or(name);
+    let definition = format!("fn {function}(");
+    tree.rust().any(|file| file.text.contains(&definition))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::check;
+    use super::*;
+
+    #[test]
+    fn a_test_that_an_invariant_names_must_exist() {
+        let text =
+            "## Invariants\n\n1. One writer.\n   Test: `one_writer`\n2. Two.\n   Test: `gone`\n";
+        let files = [
+            (ARCHITECTURE, text),
+            ("crates/a/src/a.rs", "    fn one_writer() {}\n"),
+        ];
+        assert_eq!(
+            check(named_tests, &files),
+            "ARCHITECTURE.md:6: no test is called `gone`"
+        );
+    }
+
+    #[test]
+    fn an_invariant_without_a_test_is_found_and_a_promised_one_is_noted() {
+        let text = "## Invariants\n\n1. One.\n2. Two.\n   Test: none yet, comes with secondaries\n3. Three\n\n## Next\n";
+        let found = check(named_tests, &[(ARCHITECTURE, text)]);
+        let lines: Vec<_> = found.lines().collect();
+        assert_eq!(lines.len(), 3, "{found}");
+        assert!(lines[0].starts_with("ARCHITECTURE.md:3: an invariant names its test"));
+        assert!(lines[1].starts_with("ARCHITECTURE.md:5: note: its test"));
+        assert!(lines[2].starts_with("ARCHITECTURE.md:6: an invariant names its test"));
+    }
+
+    #[test]
+    fn a_path_beside_the_checkout_is_found() {
+        let files = [
+            ("docs/a.md", "x\nsee ../shared/x.md\n"),
+            (".ci/run", "../shared\n"),
+        ];
+        assert!(check(outside_paths, &files).starts_with("docs/a.md:2: names a path outside"));
+    }
+
+    #[test]
+    fn a_missing_document_is_named() {
+        let found = check(documents, &[("README.md", "hello")]);
+        assert!(found.contains("README.md:1: `cargo xtask test` is missing in it"));
+        assert!(found.contains("LICENSE:1: this file is missing"));
+    }
+}
