@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 mod parse;
 mod problem;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use parse::read_escape;
 pub use problem::NameProblem;

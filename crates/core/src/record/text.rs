@@ -26,7 +26,9 @@ impl Text {
             if string.is_empty() {
                 wire.push(0);
             }
-            string.chunks(STRING_LEN_MAX).for_each(|chunk| push_string(&mut wire, chunk));
+            string
+                .chunks(STRING_LEN_MAX)
+                .for_each(|chunk| push_string(&mut wire, chunk));
         }
         if wire.is_empty() {
             wire.push(0);
