@@ -6,7 +6,20 @@
 pub mod name;
 pub mod record;
 
+pub mod object;
+
+pub mod condition;
+pub mod problem;
+pub mod reason;
+
+pub mod backoff;
+
+pub use backoff::{Backoff, Failures};
+pub use condition::{Changed, Condition, ConditionStatus, Conditions, Moment};
 pub use name::{Name, NameProblem};
+pub use object::{Kind, ObjectRef};
+pub use problem::Problem;
+pub use reason::{ConditionType, Reason};
 pub use record::{
     DataProblem, Record, RecordData, RecordKey, RecordSet, RecordType, Serial, Soa, Text,
 };

@@ -114,7 +114,7 @@ fn text_is_cut_at_255_bytes() {
     assert_eq!(text.to_bytes(), [b'x'; 600]);
     assert_eq!(Text::from_bytes(b"").as_wire(), [0]);
     assert_eq!(Text::from_strings::<&[u8]>(&[]).as_wire(), [0]);
-    let too_long = RecordData::Txt(Text::from_bytes(&[b'x'; 65_535]));
+    let too_long = RecordData::Txt(Text::from_bytes(&vec![b'x'; 65_535]));
     assert_eq!(
         too_long.checked_len(),
         Err(DataProblem::TooLong { length: 65_792 })

@@ -1,0 +1,68 @@
+//! An author's mistake: which field, what is wrong, what to do.
+
+use std::fmt;
+
+use crate::reason::Reason;
+
+/// One thing that is wrong with an object, found without asking the world.
+///
+/// Problems are collected, shown in the object's status and not retried: only an edit cures them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// Where, as a path from the object's root: `spec.endpoints[3].targets[0]`.
+    pub field: String,
+    /// The condition reason it leads to.
+    pub reason: Reason,
+    /// What is wrong and what to do, without the field.
+    pub message: String,
+}
+
+impl Problem {
+    /// A field whose value is not valid.
+    pub fn invalid(field: impl Into<String>, message: impl fmt::Display) -> Self {
+        Self {
+            field: field.into(),
+            reason: Reason::Invalid,
+            message: message.to_string(),
+        }
+    }
+
+    /// Several problems as one message for a condition.
+    #[must_use]
+    pub fn summary(problems: &[Self]) -> String {
+        /// More would make a status hard to read; the rest is counted.
+        const SHOWN_MAX: usize = 5;
+        let mut shown: Vec<String> = problems
+            .iter()
+            .take(SHOWN_MAX)
+            .map(ToString::to_string)
+            .collect();
+        if problems.len() > SHOWN_MAX {
+            shown.push(format!("and {} more", problems.len() - SHOWN_MAX));
+        }
+        shown.join("; ")
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_names_fields_and_counts_the_rest() {
+        let problem = |at| Problem::invalid(format!("spec.endpoints[{at}].dnsName"), "is empty");
+        let one = Problem::summary(&[problem(0)]);
+        assert_eq!(one, "spec.endpoints[0].dnsName: is empty");
+        let many = Problem::summary(&(0..7).map(problem).collect::<Vec<_>>());
+        assert!(
+            many.ends_with("spec.endpoints[4].dnsName: is empty; and 2 more"),
+            "{many}"
+        );
+    }
+}

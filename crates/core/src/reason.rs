@@ -1,0 +1,132 @@
+//! Condition types and reasons: the closed vocabulary that users match on.
+
+use std::fmt;
+
+macro_rules! vocabulary {
+    ($(#[$outer:meta])* $name:ident { $($(#[$inner:meta])* $variant:ident,)+ }) => {
+        $(#[$outer])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($(#[$inner])* $variant,)+
+        }
+
+        impl $name {
+            /// All of them, in the order of this file.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The word as it stands in a status.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => stringify!($variant),)+
+                }
+            }
+
+            /// The value of a word found in a status, if it is one of ours.
+            #[must_use]
+            pub fn from_word(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.as_str() == word)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+vocabulary! {
+    /// What a condition speaks about.
+    ConditionType {
+        /// The object is published as declared, on every server of its zone (zones and records).
+        Ready,
+        /// Work towards the declared state is under way (zones).
+        Progressing,
+        /// Part of what is declared is not served (zones).
+        Degraded,
+        /// The object's endpoints are valid and have a zone (`DNSEndpoint`).
+        Accepted,
+        /// The object's endpoints are served (`DNSEndpoint`).
+        Programmed,
+    }
+}
+
+vocabulary! {
+    /// Why a condition has its status.
+    Reason {
+        /// Published and verified.
+        ReconcileSucceeded,
+        /// Nothing is left to do.
+        ReconcileComplete,
+        /// Something outside failed; it is tried again.
+        ReconcileFailed,
+        /// Some of it is published, some is not.
+        PartialReconciliation,
+        /// Work is under way.
+        Progressing,
+        /// No zone selects the record.
+        NotSelected,
+        /// The zone object or the zone on the server does not exist.
+        ZoneNotFound,
+        /// The zone exists but cannot be written to yet.
+        ZoneNotReady,
+        /// An older object declares the same zone.
+        DuplicateZone,
+        /// Another object's claim on the same name wins.
+        Conflict,
+        /// The name exists in DNS and was not written by Bindery.
+        NotOwned,
+        /// The object's author has to correct it.
+        Invalid,
+        /// The kind or type is known but not published by this version.
+        Unsupported,
+        /// The name server cannot be reached.
+        ServerUnreachable,
+        /// The name server refuses what it is asked for.
+        ServerRefused,
+        /// The change is held back because it would remove too much.
+        Held,
+        /// The object is being deleted and its records are being removed.
+        Deleting,
+        /// All endpoints are valid and have a zone.
+        Accepted,
+        /// Some endpoints are valid and have a zone.
+        PartiallyAccepted,
+        /// No zone is a suffix of the name.
+        NoMatchingZone,
+        /// All accepted endpoints are served.
+        Programmed,
+        /// Some accepted endpoints are served.
+        PartiallyProgrammed,
+        /// The outcome is not known yet.
+        Pending,
+        /// Publishing failed; it is tried again.
+        Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_back_and_fit_the_condition_schema() {
+        for reason in Reason::ALL {
+            assert_eq!(Reason::from_word(reason.as_str()), Some(*reason));
+            // metav1.Condition: a letter first, then letters, digits, `,:_`.
+            assert!(
+                reason
+                    .as_str()
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphabetic())
+            );
+        }
+        assert_eq!(
+            ConditionType::from_word("Ready"),
+            Some(ConditionType::Ready)
+        );
+        assert_eq!(Reason::from_word("SomebodyElses"), None);
+    }
+}
