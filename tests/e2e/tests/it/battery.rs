@@ -1,0 +1,30 @@
+//! One battery of API behaviour for every subject: what passes on the real server must pass on ours.
+
+mod create;
+
+use libtest_mimic::{Failed, Trial};
+
+use crate::scene::{Case, Scene};
+use crate::subject::{Subject, block_on};
+
+/// Each case on each subject, named `subject::battery::topic::case`.
+pub(crate) fn trials() -> Vec<Trial> {
+    let subjects = [Subject::Embedded, Subject::Real];
+    subjects
+        .into_iter()
+        .flat_map(|subject| cases().into_iter().map(move |case| trial(subject, case)))
+        .collect()
+}
+
+fn cases() -> Vec<Case> {
+    [create::cases()].into_iter().flatten().collect()
+}
+
+fn trial(subject: Subject, case: Case) -> Trial {
+    let name = case.name.trim_start_matches("it::");
+    Trial::test(format!("{}::{name}", subject.as_str()), move || {
+        let http = subject.http().map_err(Failed::from)?;
+        block_on(async move { (case.run)(Scene::new(http, subject).await).await });
+        Ok(())
+    })
+}

@@ -1,0 +1,342 @@
+//! What one case sees: a namespace of its own on some subject, and assertions that show the answer.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bindery_e2e::http::{Answer, Call, Http, PATIENCE, Watch};
+use http::Method;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::subject::Subject;
+
+/// How often a condition is looked at again.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// One named case of a suite.
+pub(crate) struct Case {
+    /// Module and function, as in `battery::create::…`.
+    pub(crate) name: &'static str,
+    /// What it does.
+    pub(crate) run: fn(Scene) -> Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// Lists the cases of a module; one that is not listed is dead code and does not compile in CI.
+macro_rules! cases {
+    ($($name:ident),* $(,)?) => {
+        pub(crate) fn cases() -> Vec<$crate::scene::Case> {
+            vec![$($crate::scene::Case {
+                name: concat!(module_path!(), "::", stringify!($name)),
+                run: |scene| Box::pin($name(scene)),
+            }),*]
+        }
+    };
+}
+pub(crate) use cases;
+
+/// The stage of one case.
+pub(crate) struct Scene {
+    http: Http,
+    subject: Subject,
+    /// A namespace that no other case uses.
+    pub(crate) ns: String,
+}
+
+/// The body formats of a patch.
+#[derive(Clone, Copy)]
+pub(crate) enum Patch {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+static NEXT: AtomicUsize = AtomicUsize::new(1);
+
+/// A word that no other case of this run has.
+pub(crate) fn unique(prefix: &str) -> String {
+    format!("{prefix}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+impl Scene {
+    /// Makes the namespace of a case.
+    pub(crate) async fn new(http: Http, subject: Subject) -> Self {
+        let ns = unique("case");
+        let scene = Self { http, subject, ns };
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": scene.ns}});
+        scene.post("/api/v1/namespaces", &body).await.is(201);
+        scene
+    }
+
+    /// Names a difference that docs/embedded-api.md lists, and says which side this is.
+    pub(crate) fn known_difference(&self, id: &str) -> Subject {
+        let page = include_str!("../../../../docs/embedded-api.md");
+        assert!(
+            page.contains(&format!("`{id}`")),
+            "docs/embedded-api.md does not list `{id}`"
+        );
+        self.subject
+    }
+
+    pub(crate) fn widgets(&self) -> String {
+        format!(
+            "/apis/battery.bindery.dev/v1/namespaces/{}/widgets",
+            self.ns
+        )
+    }
+
+    pub(crate) fn widget(&self, rest: &str) -> String {
+        format!("{}/{rest}", self.widgets())
+    }
+
+    /// A collection of the core group in the namespace of the case, or something below it.
+    pub(crate) fn core(&self, rest: &str) -> String {
+        format!("/api/v1/namespaces/{}/{rest}", self.ns)
+    }
+
+    pub(crate) async fn call(&self, call: Call) -> Answer {
+        self.http.send(call).await.expect("the API server answers")
+    }
+
+    pub(crate) async fn get(&self, target: &str) -> Answer {
+        self.call(Call::new(Method::GET, target)).await
+    }
+
+    pub(crate) async fn get_as(&self, target: &str, accept: &str) -> Answer {
+        self.call(Call::new(Method::GET, target).header("accept", accept))
+            .await
+    }
+
+    pub(crate) async fn post(&self, target: &str, body: &Value) -> Answer {
+        self.call(Call::new(Method::POST, target).json(body)).await
+    }
+
+    pub(crate) async fn put(&self, target: &str, body: &Value) -> Answer {
+        self.call(Call::new(Method::PUT, target).json(body)).await
+    }
+
+    pub(crate) async fn patch(&self, target: &str, kind: Patch, body: &Value) -> Answer {
+        let content_type = match kind {
+            Patch::Json => "application/json-patch+json",
+            Patch::Merge => "application/merge-patch+json",
+            Patch::Strategic => "application/strategic-merge-patch+json",
+            Patch::Apply => "application/apply-patch+yaml",
+        };
+        let call = Call::new(Method::PATCH, target).body(content_type, body.to_string());
+        self.call(call).await
+    }
+
+    pub(crate) async fn delete(&self, target: &str) -> Answer {
+        self.call(Call::new(Method::DELETE, target)).await
+    }
+
+    pub(crate) async fn delete_with(&self, target: &str, options: &Value) -> Answer {
+        self.call(Call::new(Method::DELETE, target).json(options))
+            .await
+    }
+
+    /// Creates a Widget and gives what the server made of it.
+    pub(crate) async fn make(&self, name: &str, spec: Value) -> Value {
+        self.post(&self.widgets(), &widget(name, spec))
+            .await
+            .is(201)
+    }
+
+    /// Creates a ConfigMap and gives what the server made of it.
+    pub(crate) async fn make_map(&self, name: &str, data: Value) -> Value {
+        self.post(&self.core("configmaps"), &config_map(name, data))
+            .await
+            .is(201)
+    }
+
+    pub(crate) async fn watch(&self, target: &str) -> Events {
+        match self
+            .http
+            .watch(target)
+            .await
+            .expect("the API server answers")
+        {
+            Ok(watch) => Events { watch },
+            Err(answer) => unexpected(&answer, "a watch"),
+        }
+    }
+
+    /// A watch that may be refused before its first event.
+    pub(crate) async fn try_watch(&self, target: &str) -> Result<Events, Answer> {
+        let opened = self
+            .http
+            .watch(target)
+            .await
+            .expect("the API server answers");
+        opened.map(|watch| Events { watch })
+    }
+
+    /// Looks until the answer satisfies `seen`.
+    pub(crate) async fn until(&self, target: &str, seen: impl Fn(&Answer) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let answer = self.get(target).await;
+            if seen(&answer) {
+                return answer.json;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{target} stays {} {}",
+                answer.code,
+                answer.text
+            );
+            sleep(POLL_INTERVAL).await;
+        }
+    }
+}
+
+/// The events of a watch.
+pub(crate) struct Events {
+    watch: Watch,
+}
+
+impl Events {
+    /// Type and object of the next event.
+    pub(crate) async fn next(&mut self) -> (String, Value) {
+        let event = self.watch.next().await.expect("an event comes");
+        let mut event = event.expect("the watch goes on");
+        let kind = event["type"]
+            .as_str()
+            .expect("an event has a type")
+            .to_owned();
+        (kind, event["object"].take())
+    }
+
+    /// The next event must be of this type, on an object of this name.
+    pub(crate) async fn expect(&mut self, kind: &str, name: &str) -> Value {
+        let (seen, object) = self.next().await;
+        assert_eq!(
+            (seen.as_str(), &object["metadata"]["name"]),
+            (kind, &json!(name)),
+            "{object}"
+        );
+        object
+    }
+
+    /// Reads until the server ends the watch; gives the rest.
+    pub(crate) async fn rest(&mut self) -> Vec<Value> {
+        let mut rest = Vec::new();
+        while let Some(event) = self.watch.next().await.expect("the watch ends by itself") {
+            rest.push(event);
+        }
+        rest
+    }
+}
+
+/// Assertions on an answer that show it when they fail.
+pub(crate) trait Expect {
+    /// The status is this; gives the body.
+    fn is(self, code: u16) -> Value;
+    /// The answer is a Status of this code and reason; gives it.
+    fn refused(self, code: u16, reason: &str) -> Value;
+    /// The texts of the Warning headers.
+    fn warnings(&self) -> Vec<String>;
+}
+
+impl Expect for Answer {
+    #[track_caller]
+    fn is(self, code: u16) -> Value {
+        assert_eq!(self.code, code, "{}", self.text);
+        self.json
+    }
+
+    #[track_caller]
+    fn refused(self, code: u16, reason: &str) -> Value {
+        assert_eq!(
+            (self.code, self.json["reason"].as_str()),
+            (code, Some(reason)),
+            "{}",
+            self.text
+        );
+        assert_eq!(self.json["kind"], "Status", "{}", self.text);
+        assert_eq!(self.json["apiVersion"], "v1", "{}", self.text);
+        assert_eq!(self.json["status"], "Failure", "{}", self.text);
+        assert_eq!(self.json["code"], code, "{}", self.text);
+        assert!(
+            self.json["message"]
+                .as_str()
+                .is_some_and(|text| !text.is_empty()),
+            "{}",
+            self.text
+        );
+        self.json
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let texts = self.headers.get_all("warning").iter();
+        texts
+            .filter_map(|text| text.to_str().ok())
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+/// The Status names this field for this reason; gives the message.
+#[track_caller]
+pub(crate) fn cause(status: &Value, reason: &str, field: &str) -> String {
+    let causes = status["details"]["causes"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let found = causes
+        .iter()
+        .find(|cause| cause["reason"] == reason && cause["field"] == field);
+    assert!(found.is_some(), "no {reason} on {field} in {status}");
+    found
+        .and_then(|cause| cause["message"].as_str())
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// A Widget of the current version.
+pub(crate) fn widget(name: &str, spec: Value) -> Value {
+    let mut body = json!({
+        "apiVersion": "battery.bindery.dev/v1", "kind": "Widget", "metadata": {"name": name},
+    });
+    body["spec"] = spec;
+    body
+}
+
+/// A ConfigMap.
+pub(crate) fn config_map(name: &str, data: Value) -> Value {
+    let mut body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    body["data"] = data;
+    body
+}
+
+/// The names of a list's items, in its order.
+pub(crate) fn names(list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().cloned().unwrap_or_default();
+    items
+        .iter()
+        .filter_map(|item| item["metadata"]["name"].as_str())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The version of an object or list.
+#[track_caller]
+pub(crate) fn version(object: &Value) -> String {
+    let version = object["metadata"]["resourceVersion"].as_str();
+    version
+        .expect("everything that is stored has a version")
+        .to_owned()
+}
+
+#[track_caller]
+fn unexpected(answer: &Answer, wanted: &str) -> ! {
+    assert!(
+        answer.code == 0,
+        "wanted {wanted}, got {} {}",
+        answer.code,
+        answer.text
+    );
+    unreachable!("no HTTP status is 0")
+}

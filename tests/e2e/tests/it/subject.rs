@@ -1,0 +1,110 @@
+//! The API servers that a suite can be run on, each started when its first case runs.
+
+use std::future::Future;
+use std::sync::{LazyLock, Mutex, OnceLock};
+
+use anyhow::{Context, Result};
+use bindery_e2e::http::{Call, Http};
+use bindery_e2e::kubernetes::Kubernetes;
+use http::Method;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+/// What a case is run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// kube-apiserver with etcd and controllers: the truth.
+    Real,
+    /// The API inside Bindery, over HTTP.
+    Embedded,
+}
+
+static RUNTIME: LazyLock<Runtime> =
+    LazyLock::new(|| Runtime::new().expect("a runtime needs only threads"));
+static REAL: OnceLock<Result<Http, ()>> = OnceLock::new();
+static EMBEDDED: OnceLock<Result<Http, ()>> = OnceLock::new();
+static KUBERNETES: Mutex<Option<Kubernetes>> = Mutex::new(None);
+
+impl Subject {
+    /// The first part of the names of its cases.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Real => "real",
+            Self::Embedded => "embedded",
+        }
+    }
+
+    /// A client of the running server, which is started if this is the first call.
+    pub(crate) fn http(self) -> Result<Http, String> {
+        let (cell, start): (_, fn() -> Result<Http>) = match self {
+            Self::Real => (&REAL, || block_on(start_real())),
+            Self::Embedded => (&EMBEDDED, || block_on(start_embedded())),
+        };
+        let mut report = format!(
+            "the {} API did not start, another case says why",
+            self.as_str()
+        );
+        let outcome = cell.get_or_init(|| {
+            start().map_err(|fault| {
+                report = format!("the {} API did not start: {fault:#}", self.as_str());
+            })
+        });
+        outcome.clone().map_err(|()| report)
+    }
+}
+
+/// Runs a case to its end on the runtime of all cases.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    RUNTIME.block_on(future)
+}
+
+/// Stops every server that was started.
+pub(crate) fn stop_all() {
+    if let Ok(mut kubernetes) = KUBERNETES.lock() {
+        kubernetes.take();
+    }
+}
+
+/// The documents of a fixture file.
+pub(crate) fn yaml(text: &str) -> Value {
+    serde_saphyr::from_str(text).expect("a fixture is valid YAML")
+}
+
+async fn start_real() -> Result<Http> {
+    let mut kubernetes = Kubernetes::start().await?;
+    let http = kubernetes.http();
+    install_kinds(&http).await?;
+    kubernetes.start_controllers()?;
+    if let Ok(mut slot) = KUBERNETES.lock() {
+        *slot = Some(kubernetes);
+    }
+    Ok(http)
+}
+
+async fn start_embedded() -> Result<Http> {
+    anyhow::bail!("the embedded API is not there yet")
+}
+
+/// Installs the kinds of the battery and waits until they are served.
+async fn install_kinds(http: &Http) -> Result<()> {
+    let target = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    for text in [
+        include_str!("../../fixtures/widgets.yaml"),
+        include_str!("../../fixtures/gadgets.yaml"),
+    ] {
+        let answer = http
+            .send(Call::new(Method::POST, target).json(&yaml(text)))
+            .await?;
+        anyhow::ensure!(answer.code == 201, "the kind is refused: {}", answer.text);
+    }
+    for plural in ["widgets", "gadgets"] {
+        let deadline = tokio::time::Instant::now() + bindery_e2e::http::PATIENCE;
+        let list = format!("/apis/battery.bindery.dev/v1/{plural}");
+        while http.send(Call::new(Method::GET, &list)).await?.code != 200 {
+            let left = deadline.checked_duration_since(tokio::time::Instant::now());
+            left.with_context(|| format!("{plural} are not served"))?;
+            tokio::time::sleep(crate::scene::POLL_INTERVAL).await;
+        }
+    }
+    Ok(())
+}
