@@ -9,7 +9,7 @@ use crate::subject::{Subject, block_on};
 
 /// Each case on each subject, named `subject::battery::topic::case`.
 pub(crate) fn trials() -> Vec<Trial> {
-    let subjects = [Subject::Embedded, Subject::Real];
+    let subjects = [Subject::Real];
     subjects
         .into_iter()
         .flat_map(|subject| cases().into_iter().map(move |case| trial(subject, case)))
