@@ -1,0 +1,24 @@
+//! The four ways to patch an object, and who owns its fields afterwards.
+
+mod json;
+mod merge;
+
+#[cfg(test)]
+mod tests;
+
+pub use crate::patch::json::json_patch;
+pub use crate::patch::merge::merge_patch;
+
+/// Why a patch was not applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatchFault {
+    /// The patch itself cannot be read: answer 400.
+    #[error("{0}")]
+    Malformed(String),
+    /// The patch is longer than allowed: answer 413.
+    #[error("{0}")]
+    TooLarge(String),
+    /// The patch does not fit the object: answer 422.
+    #[error("{0}")]
+    Inapplicable(String),
+}

@@ -1,0 +1,125 @@
+//! Laws of the patches.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::patch::{PatchFault, json_patch, merge_patch};
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        any::<i32>().prop_map(|number| json!(number)),
+        "[a-c]{0,2}".prop_map(Value::String),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::Array),
+            prop::collection::btree_map("[a-c]", inner, 0..4)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+fn has_null_member(value: &Value) -> bool {
+    match value {
+        Value::Object(object) => object
+            .values()
+            .any(|member| member.is_null() || has_null_member(member)),
+        _ => false,
+    }
+}
+
+proptest! {
+    #[test]
+    fn merging_twice_is_merging_once(target in any_json(), patch in any_json()) {
+        let mut once = target;
+        merge_patch(&mut once, &patch);
+        let mut twice = once.clone();
+        merge_patch(&mut twice, &patch);
+        prop_assert_eq!(once, twice);
+    }
+
+    #[test]
+    fn merging_an_object_without_nulls_into_nothing_gives_it(patch in any_json()) {
+        prop_assume!(!has_null_member(&patch));
+        let mut target = Value::Null;
+        merge_patch(&mut target, &patch);
+        prop_assert_eq!(target, patch);
+    }
+
+    #[test]
+    fn replacing_the_whole_object_gives_the_value(target in any_json(), value in any_json()) {
+        let ops = json!([{"op": "replace", "path": "", "value": value}]);
+        prop_assert_eq!(json_patch(&target, &ops).unwrap(), value);
+    }
+
+    #[test]
+    fn an_added_member_can_be_tested_and_removed(value in any_json()) {
+        let target = json!({"a": 1});
+        let ops = json!([
+            {"op": "add", "path": "/b~1c", "value": value},
+            {"op": "test", "path": "/b~1c", "value": value},
+            {"op": "remove", "path": "/b~1c"},
+        ]);
+        prop_assert_eq!(json_patch(&target, &ops).unwrap(), target);
+    }
+}
+
+#[test]
+fn testing_null_on_a_missing_member_passes() {
+    let target = json!({"metadata": {"name": "x"}});
+    let ops = json!([
+        {"op": "test", "path": "/metadata/finalizers", "value": null},
+        {"op": "add", "path": "/metadata/finalizers", "value": ["f"]},
+    ]);
+    let patched = json_patch(&target, &ops).unwrap();
+    assert_eq!(patched["metadata"]["finalizers"], json!(["f"]));
+}
+
+#[test]
+fn a_failed_test_changes_nothing_and_names_the_path() {
+    let target = json!({"a": 1});
+    let ops = json!([{"op": "replace", "path": "/a", "value": 2}, {"op": "test", "path": "/a", "value": 3}]);
+    let fault = json_patch(&target, &ops).unwrap_err();
+    assert_eq!(fault.to_string(), "testing value /a failed: test failed");
+    assert!(matches!(fault, PatchFault::Inapplicable(_)));
+}
+
+#[test]
+fn list_operations_follow_the_real_server() {
+    let target = json!({"l": [1, 2, 3]});
+    let patched = |ops| json_patch(&target, &ops).map(|patched| patched["l"].clone());
+    let add = |path: &str| json!([{"op": "add", "path": path, "value": 9}]);
+    assert_eq!(patched(add("/l/-")).unwrap(), json!([1, 2, 3, 9]));
+    assert_eq!(patched(add("/l/0")).unwrap(), json!([9, 1, 2, 3]));
+    assert_eq!(patched(add("/l/-1")).unwrap(), json!([1, 2, 3, 9]));
+    let fault = patched(add("/l/7")).unwrap_err();
+    assert_eq!(
+        fault.to_string(),
+        "error in add for path: '/l/7': Unable to access invalid index: 7: invalid index referenced"
+    );
+    let fault = patched(json!([{"op": "remove", "path": "/x/y"}])).unwrap_err();
+    assert_eq!(
+        fault.to_string(),
+        "remove operation does not apply: doc is missing path: \"/x/y\": missing value"
+    );
+}
+
+#[test]
+fn copies_cannot_blow_up_memory() {
+    let mut ops = vec![json!({"op": "add", "path": "/a", "value": "x".repeat(1000)})];
+    for _ in 0..40 {
+        ops.push(json!({"op": "copy", "from": "/a", "path": "/b"}));
+        ops.push(json!({"op": "replace", "path": "/a", "value": {}}));
+        ops.push(json!({"op": "copy", "from": "/b", "path": "/a/l"}));
+        ops.push(json!({"op": "copy", "from": "/b", "path": "/a/r"}));
+    }
+    let fault = json_patch(&json!({}), &Value::Array(ops)).unwrap_err();
+    assert!(matches!(fault, PatchFault::Inapplicable(_)));
+    let many = Value::Array(vec![json!({"op": "test", "path": ""}); 10_001]);
+    assert!(matches!(
+        json_patch(&json!({}), &many),
+        Err(PatchFault::TooLarge(_))
+    ));
+}
