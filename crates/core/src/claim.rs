@@ -1,0 +1,54 @@
+//! Claims: what one object asks of DNS, set by set.
+
+use std::sync::Arc;
+
+use crate::{
+    name::Name,
+    object::ObjectRef,
+    record::{Record, RecordData, RecordKey},
+};
+
+/// One object's wish for one record set in one zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The zone, by its apex name.
+    pub zone: Name,
+    /// The record set.
+    pub key: RecordKey,
+    /// The TTL asked for; where several claims merge, the lowest wins.
+    pub ttl: u32,
+    /// The values asked for; never empty.
+    pub data: Vec<RecordData>,
+    /// Where in the object the wish stands, for messages (`spec`, `spec.endpoints[3]`).
+    pub field: Arc<str>,
+}
+
+/// Whether an object may take over a record set that stands in the zone already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Adoption {
+    /// A set that we did not write stays as it is and the claim waits.
+    #[default]
+    Refuse,
+    /// The author said that the set is to be taken over.
+    Take,
+}
+
+/// Everything one object asks for, at one generation, and what it may have in DNS already.
+///
+/// Assumptions: the object carries, durably, every line of `published` and every line that the
+/// claims will write, so that after a crash we still know what is ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declaration {
+    /// The object.
+    pub owner: ObjectRef,
+    /// The generation of the object that was read.
+    pub generation: i64,
+    /// When the object was created, in seconds; the earlier object wins a conflict.
+    pub since: i64,
+    /// What it asks for now.
+    pub claims: Vec<Claim>,
+    /// Lines that this object may have in DNS, now or from before.
+    pub published: Vec<Record>,
+    /// Whether it may take over sets that others wrote.
+    pub adoption: Adoption,
+}

@@ -1,0 +1,83 @@
+//! Merging: the record sets of one name, from the claims of several objects.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    claim::Claim,
+    object::ObjectRef,
+    record::{RecordData, RecordSet, RecordType},
+};
+
+/// A claim that takes part in a merge, with what decides its rank.
+#[derive(Clone, Copy, Debug)]
+pub struct Contender<'a> {
+    /// Whose claim it is.
+    pub owner: &'a ObjectRef,
+    /// When that object was created; the earlier wins.
+    pub since: i64,
+    /// The position of the claim in its declaration.
+    pub index: usize,
+    /// The claim.
+    pub claim: &'a Claim,
+}
+
+/// A claim that cannot stand beside an earlier one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loser {
+    /// Whose claim it is.
+    pub owner: ObjectRef,
+    /// The position of the claim in its declaration.
+    pub index: usize,
+    /// The object that holds the name.
+    pub winner: ObjectRef,
+    /// The type that the winner holds.
+    pub held: RecordType,
+}
+
+/// What one name is to have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Merged {
+    /// The sets, by type.
+    pub sets: BTreeMap<RecordType, RecordSet>,
+    /// The claims that lost.
+    pub losers: Vec<Loser>,
+}
+
+/// Merges all claims on one name.
+///
+/// Guarantees: the result does not depend on the order of `contenders`; values of one type from
+/// several objects live together with the lowest TTL; a CNAME stands alone (RFC 1034 section
+/// 3.6.2), and of two claims that exclude each other the earlier object's stays.
+#[must_use]
+pub fn merge(mut contenders: Vec<Contender<'_>>) -> Merged {
+    contenders.sort_by_key(|one| (one.since, one.owner, one.index));
+    let mut merged = Merged::default();
+    let mut standing: Vec<Contender<'_>> = Vec::new();
+    for one in contenders {
+        match standing.iter().find(|other| excludes(other.claim, one.claim)) {
+            Some(winner) => merged.losers.push(Loser {
+                owner: one.owner.clone(),
+                index: one.index,
+                winner: winner.owner.clone(),
+                held: winner.claim.key.rtype,
+            }),
+            None => standing.push(one),
+        }
+    }
+    let mut values: BTreeMap<RecordType, (u32, Vec<RecordData>)> = BTreeMap::new();
+    for Contender { claim, .. } in standing {
+        let (ttl, data) = values.entry(claim.key.rtype).or_insert((claim.ttl, Vec::new()));
+        *ttl = (*ttl).min(claim.ttl);
+        data.extend(claim.data.iter().cloned());
+    }
+    merged.sets =
+        values.into_iter().map(|(rtype, (ttl, data))| (rtype, RecordSet::new(ttl, data))).collect();
+    merged
+}
+
+fn excludes(earlier: &Claim, later: &Claim) -> bool {
+    match (earlier.key.rtype, later.key.rtype) {
+        (RecordType::Cname, RecordType::Cname) => earlier.data != later.data,
+        (one, other) => one == RecordType::Cname || other == RecordType::Cname,
+    }
+}

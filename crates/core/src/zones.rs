@@ -1,0 +1,418 @@
+//! All zones with what is asked of them: the state machine between declarations and name servers.
+//!
+//! Inputs are declarations and completions of steps, outputs are steps to carry out and events to
+//! tell. Nothing here waits, writes or looks at a clock: `now` is given, as time since any start.
+
+mod steps;
+mod verdict;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{
+    claim::{Adoption, Claim, Declaration},
+    fault::Fault,
+    merge::{Contender, Loser, merge},
+    name::Name,
+    object::ObjectRef,
+    plan::Change,
+    record::{Record, RecordData, RecordKey, RecordSet, RecordType, Serial},
+    tracker::Parent,
+};
+
+pub use self::verdict::{ClaimOutcome, SyncEvent, Verdict, Withdrawal, ZoneEvent, ZoneState};
+
+/// Where a zone's data comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hosting {
+    /// Bindery creates and deletes the zone on the server, starting with these records.
+    Served(Vec<Record>),
+    /// The zone is somebody else's; Bindery writes records into it and nothing more.
+    Elsewhere,
+}
+
+/// A zone that an object declares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneDeclaration {
+    /// The apex.
+    pub zone: Name,
+    /// The object.
+    pub owner: ObjectRef,
+    /// Its generation.
+    pub generation: i64,
+    /// Who creates the zone.
+    pub hosting: Hosting,
+}
+
+/// All of a zone as a transfer shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ZoneContent {
+    /// The serial of its SOA.
+    pub serial: Serial,
+    /// Every record set, the SOA and unknown types among them.
+    pub sets: BTreeMap<RecordKey, RecordSet>,
+}
+
+/// Some record sets as queries show them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadBack {
+    /// The serial of the SOA.
+    pub serial: Serial,
+    /// The sets in the order asked for; `None` where there is none.
+    pub sets: Vec<Option<RecordSet>>,
+}
+
+/// Something to be carried out for one zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Make sure that the zone exists (where it is ours to create) and transfer it.
+    Open(Option<Vec<Record>>),
+    /// Transfer the zone again, since it may differ from what we know.
+    Read,
+    /// Ask for the serial, to notice what others wrote.
+    Check,
+    /// Send these changes as one atomic update.
+    Commit(Vec<Change>),
+    /// Read these sets back from the server.
+    Verify(Vec<RecordKey>),
+    /// Delete the zone from the server.
+    Close,
+}
+
+/// What became of an update, set by set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Sets that the server acknowledged, or whose answer was lost: they are read back.
+    pub to_verify: Vec<RecordKey>,
+    /// Sets that the server refused one by one.
+    pub refused: Vec<(RecordKey, Fault)>,
+    /// Sets that never left, and why.
+    pub unsent: Option<(Fault, Vec<RecordKey>)>,
+}
+
+/// How a step ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// [`Step::Open`] or [`Step::Read`] ended.
+    Read(Result<ZoneContent, Fault>),
+    /// [`Step::Check`] ended.
+    Checked(Result<Serial, Fault>),
+    /// [`Step::Commit`] ended.
+    Sent(Sent),
+    /// [`Step::Verify`] of these keys ended.
+    Verified(Vec<RecordKey>, Result<ReadBack, Fault>),
+    /// [`Step::Close`] ended.
+    Closed(Result<(), Fault>),
+}
+
+/// Bounds of one update message and of the patience between attempts.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Record sets in one message. 500 gives nearly all of a server's rate at under 10 ms each.
+    pub sets_per_message_max: usize,
+    /// Bytes in one message, names uncompressed; below 65,535 to leave room for signature and SOA.
+    pub message_len_max: usize,
+    /// The longest wait between two attempts.
+    pub retry_max: Duration,
+    /// How often an idle zone's serial is looked at.
+    pub check_interval: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            sets_per_message_max: 500,
+            message_len_max: 60_000,
+            retry_max: Duration::from_secs(15),
+            check_interval: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The zones and everything that objects ask of them.
+#[derive(Debug, Default)]
+pub struct Zones {
+    limits: Limits,
+    zones: BTreeMap<Name, Zone>,
+    owners: BTreeMap<ObjectRef, Declaration>,
+    /// Which records are ours, by the lines that objects carry.
+    evidence: BTreeMap<RecordKey, Vec<(ObjectRef, RecordData)>>,
+    changed_owners: BTreeSet<ObjectRef>,
+    changed_zones: BTreeSet<Name>,
+    work: BTreeSet<Name>,
+    timers: BTreeSet<(Duration, Name)>,
+}
+
+#[derive(Debug, Default)]
+struct Zone {
+    declared: Option<ZoneDeclaration>,
+    parent: Parent<RecordKey, Arc<RecordSet>>,
+    nodes: BTreeMap<Name, Node>,
+    serial: Option<Serial>,
+    foreign: usize,
+    fault: Option<Fault>,
+    attempts: u32,
+    not_before: Duration,
+    next_check: Duration,
+    /// The zone has to be transferred again before anything is written.
+    stale: bool,
+    reading: bool,
+    /// Bindery created the zone on the server, so the zone goes when nobody declares it.
+    served: bool,
+    verify_queue: Vec<RecordKey>,
+    /// What was desired of each set when it was sent.
+    flights: BTreeMap<RecordKey, Option<Arc<RecordSet>>>,
+    sick: BTreeMap<RecordKey, Sick>,
+    /// Sets that the server acknowledged and left as they were.
+    ignored: BTreeSet<RecordKey>,
+    /// When the zone wakes by itself, as entered in the list of timers.
+    timer: Option<Duration>,
+}
+
+/// The claims on one name.
+#[derive(Debug, Default)]
+struct Node {
+    claims: BTreeSet<(ObjectRef, usize)>,
+    losers: Vec<Loser>,
+}
+
+/// A set that could not be brought to its desired state.
+#[derive(Clone, Debug)]
+struct Sick {
+    attempts: u32,
+    not_before: Duration,
+    verdict: Verdict,
+}
+
+impl Zones {
+    /// An empty state with its limits.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// Declares a zone, or declares it anew.
+    pub fn declare_zone(&mut self, declaration: ZoneDeclaration) {
+        let name = declaration.zone.clone();
+        let zone = self.zones.entry(name.clone()).or_default();
+        let reopened = zone.declared.is_none();
+        zone.declared = Some(declaration);
+        zone.parent.want();
+        if reopened {
+            self.claim_again(&name);
+        }
+        self.changed_zones.insert(name.clone());
+        self.work.insert(name);
+    }
+
+    /// Takes a zone back. What we wrote into it goes first; then it is deleted where it is ours.
+    pub fn retire_zone(&mut self, name: &Name) {
+        let Some(zone) = self.zones.get_mut(name) else { return };
+        zone.declared = None;
+        zone.parent.retire();
+        self.claim_again(name);
+        self.changed_zones.insert(name.clone());
+        self.work.insert(name.clone());
+    }
+
+    /// Replaces everything that one object asks for.
+    pub fn declare(&mut self, declaration: Declaration) {
+        let owner = declaration.owner.clone();
+        self.changed_owners.insert(owner.clone());
+        let before = self.owners.get(&owner);
+        if let Some(before) = before
+            && (&before.claims, &before.published, before.adoption, before.since)
+                == (
+                    &declaration.claims,
+                    &declaration.published,
+                    declaration.adoption,
+                    declaration.since,
+                )
+        {
+            self.owners.insert(owner, declaration);
+            return;
+        }
+        let before = self.owners.insert(owner.clone(), declaration.clone());
+        let mut names = BTreeSet::new();
+        if let Some(before) = &before {
+            self.forget_claims(before, &mut names);
+        }
+        for (index, claim) in declaration.claims.iter().enumerate() {
+            let zone = self.zones.entry(claim.zone.clone()).or_default();
+            let node = zone.nodes.entry(claim.key.name.clone()).or_default();
+            node.claims.insert((owner.clone(), index));
+            names.insert((claim.zone.clone(), claim.key.name.clone()));
+        }
+        self.exchange_evidence(before.as_ref(), &declaration);
+        for (zone, name) in names {
+            self.remerge(&zone, &name);
+        }
+    }
+
+    /// Forgets an object that is gone. What it published and did not withdraw becomes foreign.
+    pub fn forget(&mut self, owner: &ObjectRef) {
+        let Some(before) = self.owners.remove(owner) else { return };
+        let mut names = BTreeSet::new();
+        self.forget_claims(&before, &mut names);
+        for record in &before.published {
+            self.drop_evidence(owner, record);
+        }
+        for (zone, name) in names {
+            self.remerge(&zone, &name);
+        }
+        self.changed_owners.remove(owner);
+    }
+
+    fn forget_claims(&mut self, before: &Declaration, names: &mut BTreeSet<(Name, Name)>) {
+        for (index, claim) in before.claims.iter().enumerate() {
+            let Some(zone) = self.zones.get_mut(&claim.zone) else { continue };
+            if let Some(node) = zone.nodes.get_mut(&claim.key.name) {
+                node.claims.remove(&(before.owner.clone(), index));
+            }
+            names.insert((claim.zone.clone(), claim.key.name.clone()));
+        }
+    }
+
+    fn exchange_evidence(&mut self, before: Option<&Declaration>, after: &Declaration) {
+        let mut touched: BTreeSet<RecordKey> = BTreeSet::new();
+        for record in before.map_or(&[][..], |before| &before.published) {
+            touched.insert(key_of(record));
+            self.drop_evidence(&after.owner, record);
+        }
+        for record in &after.published {
+            let key = key_of(record);
+            let entry = (after.owner.clone(), record.data.clone());
+            self.evidence.entry(key.clone()).or_default().push(entry);
+            touched.insert(key);
+        }
+        for key in touched {
+            self.mark_everywhere(&key);
+        }
+    }
+
+    fn drop_evidence(&mut self, owner: &ObjectRef, record: &Record) {
+        let key = key_of(record);
+        if let Some(entries) = self.evidence.get_mut(&key) {
+            entries.retain(|(whose, data)| whose != owner || *data != record.data);
+            if entries.is_empty() {
+                self.evidence.remove(&key);
+            }
+        }
+    }
+
+    /// Looks at a set again in every zone that could hold it.
+    fn mark_everywhere(&mut self, key: &RecordKey) {
+        for name in ancestry(&key.name) {
+            let Some(zone) = self.zones.get_mut(&name) else { continue };
+            if zone.parent.actual(key).is_some() || zone.parent.desired(key).is_some() {
+                zone.parent.mark(key.clone());
+                zone.sick.remove(key);
+                self.work.insert(name);
+            }
+        }
+    }
+
+    fn claim_again(&mut self, zone: &Name) {
+        let names: Vec<Name> =
+            self.zones.get(zone).map_or_else(Vec::new, |zone| zone.nodes.keys().cloned().collect());
+        for name in names {
+            self.remerge(zone, &name);
+        }
+    }
+
+    /// Computes one name's desired sets anew and marks what differs.
+    fn remerge(&mut self, zone_name: &Name, name: &Name) {
+        let Some(zone) = self.zones.get_mut(zone_name) else { return };
+        let Some(node) = zone.nodes.get_mut(name) else { return };
+        let contenders = node.claims.iter().filter_map(|(owner, index)| {
+            let declaration = self.owners.get(owner)?;
+            let claim = declaration.claims.get(*index)?;
+            Some(Contender { owner, since: declaration.since, index: *index, claim })
+        });
+        let merged = merge(contenders.collect());
+        self.changed_owners.extend(node.claims.iter().map(|(owner, _)| owner.clone()));
+        node.losers = merged.losers;
+        // A zone that is on its way out is to hold nothing of ours.
+        let mut sets = if zone.declared.is_some() { merged.sets } else { BTreeMap::new() };
+
+        let types: BTreeSet<RecordType> = zone
+            .parent
+            .wanted_children()
+            .range(all_types(name))
+            .map(|(key, _)| key.rtype)
+            .chain(sets.keys().copied())
+            .collect();
+        for rtype in types {
+            let key = RecordKey { name: name.clone(), rtype };
+            let desired = sets.remove(&rtype);
+            if zone.parent.desired(&key).map(Arc::as_ref) != desired.as_ref() {
+                zone.parent.desire(key.clone(), desired.map(Arc::new));
+                zone.sick.remove(&key);
+            }
+        }
+        if node.claims.is_empty() {
+            zone.nodes.remove(name);
+        }
+        self.work.insert(zone_name.clone());
+    }
+
+    /// Marks every object that has to do with a set, since its verdict may have changed.
+    fn touch_owners(&mut self, zone: &Name, key: &RecordKey) {
+        if let Some(node) = self.zones.get(zone).and_then(|zone| zone.nodes.get(&key.name)) {
+            self.changed_owners.extend(node.claims.iter().map(|(owner, _)| owner.clone()));
+        }
+        if let Some(entries) = self.evidence.get(key) {
+            self.changed_owners.extend(entries.iter().map(|(owner, _)| owner.clone()));
+        }
+    }
+
+    /// Whether a record in a set is ours.
+    fn is_owned(&self, key: &RecordKey, data: &RecordData) -> bool {
+        self.evidence.get(key).is_some_and(|entries| entries.iter().any(|(_, ours)| ours == data))
+    }
+
+    /// Whether an object that claims this set may take it over.
+    fn is_adopted(&self, zone: &Zone, key: &RecordKey) -> bool {
+        zone.nodes.get(&key.name).is_some_and(|node| {
+            node.claims.iter().any(|(owner, index)| {
+                self.owners.get(owner).is_some_and(|declaration| {
+                    declaration.adoption == Adoption::Take
+                        && declaration.claims.get(*index).is_some_and(|claim| claim.key == *key)
+                })
+            })
+        })
+    }
+}
+
+impl Claim {
+    /// The zone-file lines that this claim puts into DNS.
+    pub fn records(&self) -> impl Iterator<Item = Record> {
+        self.data.iter().map(|data| Record {
+            name: self.key.name.clone(),
+            ttl: self.ttl,
+            data: data.clone(),
+        })
+    }
+}
+
+/// A name and all its ancestors, closest first.
+fn ancestry(name: &Name) -> impl Iterator<Item = Name> {
+    std::iter::successors(Some(name.clone()), Name::parent)
+}
+
+/// The keys of every type at one name, in the order of [`RecordKey`].
+fn all_types(name: &Name) -> RangeInclusive<RecordKey> {
+    let key = |rtype| RecordKey { name: name.clone(), rtype };
+    key(RecordType::A)..=key(RecordType::Other(u16::MAX))
+}
+
+fn key_of(record: &Record) -> RecordKey {
+    RecordKey { name: record.name.clone(), rtype: record.data.rtype() }
+}

@@ -1,0 +1,549 @@
+//! Which step a zone needs next, and what its end means.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{Completion, Hosting, ReadBack, Sent, Sick, Step, Verdict, ZoneContent, Zones};
+use crate::{
+    fault::{Fault, FaultKind},
+    name::Name,
+    plan::{Change, NotOwned, change},
+    record::{RecordKey, RecordSet, Record, RecordType, Serial},
+    tracker::Phase,
+};
+
+/// The first wait after a failure; each further one doubles it.
+const RETRY_FIRST: Duration = Duration::from_millis(250);
+
+/// How many sets are looked at in one go; enough to fill a message even if most need nothing.
+const LOOKS_MAX: usize = 2_000;
+
+/// What looking at one set found.
+enum Look {
+    Settled,
+    Foreign,
+    Ignored,
+    Change(Change),
+}
+
+impl Zones {
+    /// Zones that may have something to do now; [`Self::next_step`] says what.
+    pub fn take_work(&mut self) -> Vec<Name> {
+        std::mem::take(&mut self.work).into_iter().collect()
+    }
+
+    /// When the next zone has something to do by itself, if nothing else happens.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Duration> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Puts every zone whose time has come on the list of work.
+    pub fn wake(&mut self, now: Duration) {
+        while let Some((at, _)) = self.timers.first()
+            && *at <= now
+            && let Some((_, name)) = self.timers.pop_first()
+        {
+            if let Some(zone) = self.zones.get_mut(&name) {
+                zone.timer = None;
+            }
+            self.work.insert(name);
+        }
+    }
+
+    /// The next step of a zone, which the caller must carry out and [`Self::complete`].
+    ///
+    /// The caller asks again until there is none: reading back what one update wrote goes on beside
+    /// the next update.
+    pub fn next_step(&mut self, name: &Name, now: Duration) -> Option<Step> {
+        let step = self.step(name, now);
+        if step.is_none() {
+            self.set_timer(name);
+        }
+        step
+    }
+
+    fn set_timer(&mut self, name: &Name) {
+        let Some(zone) = self.zones.get_mut(name) else { return };
+        let wake = zone.wake();
+        if wake != zone.timer {
+            if let Some(at) = zone.timer {
+                self.timers.remove(&(at, name.clone()));
+            }
+            if let Some(at) = wake {
+                self.timers.insert((at, name.clone()));
+            }
+            zone.timer = wake;
+        }
+    }
+
+    fn step(&mut self, name: &Name, now: Duration) -> Option<Step> {
+        let zone = self.zones.get_mut(name)?;
+        if !zone.verify_queue.is_empty() {
+            return Some(Step::Verify(std::mem::take(&mut zone.verify_queue)));
+        }
+        if zone.reading || now < zone.not_before {
+            return None;
+        }
+        match zone.parent.phase() {
+            Phase::NotStarted => {
+                let hosting = zone.declared.as_ref()?.hosting.clone();
+                zone.parent.begin();
+                let records = match hosting {
+                    Hosting::Served(mut records) => {
+                        records.extend(zone.desired_records());
+                        Some(records)
+                    }
+                    Hosting::Elsewhere => None,
+                };
+                zone.served = records.is_some();
+                Some(Step::Open(records))
+            }
+            Phase::Created => self.tend(name, now),
+            Phase::DeletionPending => self.wind_up(name, now),
+            Phase::CreationInProgress
+            | Phase::UpdateInProgress
+            | Phase::DeletionInProgress
+            | Phase::Gone => None,
+        }
+    }
+
+    /// Takes in how a step ended.
+    pub fn complete(&mut self, name: &Name, completion: Completion, now: Duration) {
+        self.work.insert(name.clone());
+        self.changed_zones.insert(name.clone());
+        match completion {
+            Completion::Read(result) => self.read(name, result, now),
+            Completion::Checked(result) => self.checked(name, result, now),
+            Completion::Sent(sent) => self.sent(name, sent, now),
+            Completion::Verified(keys, result) => self.verified(name, &keys, result, now),
+            Completion::Closed(result) => {
+                let Some(zone) = self.zones.get_mut(name) else { return };
+                match result {
+                    Ok(()) => {
+                        zone.parent.done();
+                        zone.recover();
+                        self.touch_all_owners(name);
+                    }
+                    Err(fault) => {
+                        zone.parent.failed();
+                        self.zone_failed(name, fault, now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// An open zone: read again if in doubt, else commit what waits, else look at the serial.
+    fn tend(&mut self, name: &Name, now: Duration) -> Option<Step> {
+        let check_interval = self.limits.check_interval;
+        let zone = self.zones.get_mut(name)?;
+        if zone.stale {
+            if zone.parent.has_flying() {
+                return None;
+            }
+            zone.reading = true;
+            return Some(Step::Read);
+        }
+        zone.readmit(now);
+        let changes = self.batch(name, now);
+        let zone = self.zones.get_mut(name)?;
+        if !changes.is_empty() {
+            zone.parent.begin();
+            return Some(Step::Commit(changes));
+        }
+        if now >= zone.next_check && !zone.parent.has_flying() {
+            zone.next_check = now + check_interval;
+            zone.reading = true;
+            return Some(Step::Check);
+        }
+        None
+    }
+
+    /// A zone on its way out: what we wrote goes first, unless the zone goes with it.
+    fn wind_up(&mut self, name: &Name, now: Duration) -> Option<Step> {
+        let zone = self.zones.get_mut(name)?;
+        if zone.parent.has_flying() {
+            return None;
+        }
+        if zone.served {
+            zone.parent.begin();
+            return Some(Step::Close);
+        }
+        if zone.stale {
+            zone.reading = true;
+            return Some(Step::Read);
+        }
+        zone.readmit(now);
+        let changes = self.batch(name, now);
+        let zone = self.zones.get_mut(name)?;
+        if !changes.is_empty() {
+            return Some(Step::Commit(changes));
+        }
+        if !zone.parent.has_unsettled() && zone.sick.is_empty() {
+            zone.parent.begin();
+            zone.parent.done();
+            self.changed_zones.insert(name.clone());
+            self.touch_all_owners(name);
+        }
+        None
+    }
+
+    /// The next changes of a zone that fit into one message, ordered so that a name that changes
+    /// its type loses the old set before it gains the new one.
+    fn batch(&mut self, name: &Name, now: Duration) -> Vec<Change> {
+        let mut changes = Vec::new();
+        while changes.is_empty() {
+            let keys = self.zones.get(name).map_or_else(Vec::new, super::Zone::next_keys);
+            if keys.is_empty() {
+                break;
+            }
+            self.fill(name, keys, now, &mut changes);
+        }
+        let Some(zone) = self.zones.get_mut(name) else { return Vec::new() };
+        for change in &changes {
+            zone.parent.send(&change.key);
+            let desired = zone.parent.desired(&change.key).cloned();
+            zone.flights.insert(change.key.clone(), desired);
+        }
+        changes.sort_by(|one, other| {
+            (!one.is_removal(), &one.key).cmp(&(!other.is_removal(), &other.key))
+        });
+        changes
+    }
+
+    /// Looks at sets in order until a message is full. One name's sets stay together in a message.
+    fn fill(&mut self, name: &Name, keys: Vec<RecordKey>, now: Duration, changes: &mut Vec<Change>) {
+        let limits = self.limits;
+        let mut len = 0;
+        for key in keys {
+            let starts_name = changes.last().is_none_or(|last| last.key.name != key.name);
+            if starts_name && changes.len() >= limits.sets_per_message_max {
+                break;
+            }
+            match self.look(name, &key) {
+                Look::Settled => self.settle(name, &key),
+                Look::Foreign => self.fall_sick(name, &key, &Verdict::NotOwned, None),
+                Look::Ignored => {
+                    let verdict = Verdict::Failing(ignored(&key));
+                    self.fall_sick(name, &key, &verdict, Some(now));
+                }
+                Look::Change(change) => {
+                    len += change.wire_len_max();
+                    if starts_name && len > limits.message_len_max && !changes.is_empty() {
+                        break;
+                    }
+                    changes.push(change);
+                }
+            }
+        }
+    }
+
+    fn look(&self, name: &Name, key: &RecordKey) -> Look {
+        let Some(zone) = self.zones.get(name) else { return Look::Settled };
+        let desired = zone.parent.desired(key).map(Arc::as_ref);
+        let actual = zone.parent.actual(key).map(Arc::as_ref);
+        let adopted = self.is_adopted(zone, key);
+        match change(key, desired, actual, |data| adopted || self.is_owned(key, data)) {
+            Ok(None) => Look::Settled,
+            Err(NotOwned) => Look::Foreign,
+            Ok(Some(_)) if zone.ignored.contains(key) => Look::Ignored,
+            Ok(Some(change)) => Look::Change(change),
+        }
+    }
+
+    /// A set needs nothing more.
+    fn settle(&mut self, name: &Name, key: &RecordKey) {
+        if let Some(zone) = self.zones.get_mut(name) {
+            zone.parent.clear(key);
+            zone.sick.remove(key);
+            zone.ignored.remove(key);
+        }
+        self.touch_owners(name, key);
+    }
+
+    /// A set cannot be brought to its desired state; with a time, it is tried again after a while.
+    fn fall_sick(&mut self, name: &Name, key: &RecordKey, verdict: &Verdict, now: Option<Duration>) {
+        let retry_max = self.limits.retry_max;
+        if let Some(zone) = self.zones.get_mut(name) {
+            zone.parent.clear(key);
+            zone.ignored.remove(key);
+            let attempts = zone.sick.get(key).map_or(0, |sick| sick.attempts) + 1;
+            let not_before = now.map_or(Duration::MAX, |now| {
+                now + retry_delay(attempts, retry_max, key.name.as_wire())
+            });
+            let verdict = verdict.clone();
+            zone.sick.insert(key.clone(), Sick { attempts, not_before, verdict });
+        }
+        self.touch_owners(name, key);
+    }
+
+    fn read(&mut self, name: &Name, result: Result<ZoneContent, Fault>, now: Duration) {
+        let Some(zone) = self.zones.get_mut(name) else { return };
+        let opening = zone.parent.phase() == Phase::CreationInProgress;
+        zone.reading = false;
+        match result {
+            Ok(content) => {
+                zone.stale = false;
+                zone.serial = Some(content.serial);
+                zone.next_check = now + self.limits.check_interval;
+                zone.recover();
+                zone.sick.clear();
+                if opening {
+                    zone.parent.done();
+                }
+                zone.parent.observe_all(share(content.sets));
+                self.count_foreign(name);
+                self.touch_all_owners(name);
+            }
+            Err(fault) => {
+                if opening {
+                    zone.parent.failed();
+                } else if fault.kind == FaultKind::NoSuchZone {
+                    zone.vanish();
+                }
+                self.zone_failed(name, fault, now);
+            }
+        }
+    }
+
+    fn checked(&mut self, name: &Name, result: Result<Serial, Fault>, now: Duration) {
+        let Some(zone) = self.zones.get_mut(name) else { return };
+        zone.reading = false;
+        match result {
+            Ok(serial) => {
+                zone.stale |= zone.serial != Some(serial);
+                if zone.fault.is_some() {
+                    zone.recover();
+                }
+            }
+            Err(fault) => {
+                // A server that lost the zone has to be given it again.
+                zone.stale = true;
+                self.zone_failed(name, fault, now);
+            }
+        }
+    }
+
+    fn sent(&mut self, name: &Name, sent: Sent, now: Duration) {
+        let Sent { to_verify, refused, unsent } = sent;
+        let Some(zone) = self.zones.get_mut(name) else { return };
+        if zone.parent.phase() == Phase::UpdateInProgress {
+            zone.parent.done();
+        }
+        zone.verify_queue.extend(to_verify);
+        for (key, fault) in refused {
+            let Some(zone) = self.zones.get_mut(name) else { return };
+            zone.flights.remove(&key);
+            zone.parent.land(&key);
+            let verdict = Verdict::Rejected(fault);
+            self.fall_sick(name, &key, &verdict, Some(now));
+        }
+        if let Some((fault, keys)) = unsent {
+            let Some(zone) = self.zones.get_mut(name) else { return };
+            for key in &keys {
+                zone.flights.remove(key);
+                zone.parent.land(key);
+            }
+            self.zone_failed(name, fault, now);
+            for key in &keys {
+                self.touch_owners(name, key);
+            }
+        }
+    }
+
+    fn verified(
+        &mut self,
+        name: &Name,
+        keys: &[RecordKey],
+        result: Result<ReadBack, Fault>,
+        now: Duration,
+    ) {
+        let Some(zone) = self.zones.get_mut(name) else { return };
+        let read = match result {
+            Ok(read) => read,
+            Err(fault) => {
+                for key in keys {
+                    zone.flights.remove(key);
+                    zone.parent.land(key);
+                }
+                zone.stale = true;
+                return self.zone_failed(name, fault, now);
+            }
+        };
+        zone.serial = Some(read.serial);
+        zone.recover();
+        for (key, set) in keys.iter().zip(read.sets) {
+            let sent = zone.flights.remove(key);
+            let before = zone.parent.actual(key).cloned();
+            let wanted = zone.parent.desired(key);
+            // What is served is what was asked for: share one copy of it.
+            let seen = set.map(|set| match wanted {
+                Some(wanted) if **wanted == set => Arc::clone(wanted),
+                Some(_) | None => Arc::new(set),
+            });
+            let unmoved = before == seen;
+            zone.parent.observe(key.clone(), seen);
+            zone.parent.land(key);
+            let unchanged_wish = sent.is_some_and(|sent| sent.as_ref() == zone.parent.desired(key));
+            if unmoved && unchanged_wish {
+                zone.ignored.insert(key.clone());
+            }
+        }
+    }
+
+    /// The zone as a whole could not be read or written; everything in it waits.
+    fn zone_failed(&mut self, name: &Name, fault: Fault, now: Duration) {
+        let retry_max = self.limits.retry_max;
+        let Some(zone) = self.zones.get_mut(name) else { return };
+        zone.attempts += 1;
+        zone.not_before = now + retry_delay(zone.attempts, retry_max, name.as_wire());
+        let news = zone.fault.as_ref() != Some(&fault);
+        zone.fault = Some(fault);
+        if news {
+            self.touch_waiting_owners(name);
+        }
+    }
+
+    fn count_foreign(&mut self, name: &Name) {
+        let Some(zone) = self.zones.get(name) else { return };
+        let foreign = zone
+            .parent
+            .children()
+            .iter()
+            .filter(|(key, set)| {
+                let apex = key.name == *name
+                    && matches!(key.rtype, RecordType::Soa | RecordType::Ns);
+                !apex && !set.data().iter().any(|data| self.is_owned(key, data))
+            })
+            .count();
+        if let Some(zone) = self.zones.get_mut(name) {
+            zone.foreign = foreign;
+        }
+    }
+
+    fn touch_all_owners(&mut self, name: &Name) {
+        if let Some(zone) = self.zones.get(name) {
+            let owners = zone.nodes.values().flat_map(|node| &node.claims);
+            self.changed_owners.extend(owners.map(|(owner, _)| owner.clone()));
+        }
+        // Objects that only have something to take away from this zone.
+        let leaving = self.evidence.iter().filter(|(key, _)| key.name.is_in(name));
+        self.changed_owners
+            .extend(leaving.flat_map(|(_, entries)| entries).map(|(owner, _)| owner.clone()));
+    }
+
+    /// The objects that wait for something in this zone.
+    fn touch_waiting_owners(&mut self, name: &Name) {
+        let Some(zone) = self.zones.get(name) else { return };
+        if !zone.parent.is_open() {
+            return self.touch_all_owners(name);
+        }
+        let waiting: Vec<RecordKey> = zone.parent.pending().cloned().collect();
+        for key in waiting {
+            self.touch_owners(name, &key);
+        }
+    }
+}
+
+impl super::Zone {
+    fn recover(&mut self) {
+        self.fault = None;
+        self.attempts = 0;
+        self.not_before = Duration::ZERO;
+    }
+
+    /// The server does not have the zone any more: what was in it is gone.
+    fn vanish(&mut self) {
+        self.stale = false;
+        self.sick.clear();
+        match self.parent.phase() {
+            Phase::Created => self.parent.lose(),
+            Phase::DeletionPending => {
+                self.parent.begin();
+                self.parent.done();
+            }
+            Phase::NotStarted
+            | Phase::CreationInProgress
+            | Phase::UpdateInProgress
+            | Phase::DeletionInProgress
+            | Phase::Gone => {}
+        }
+    }
+
+    /// Sick sets whose time has come are looked at again.
+    fn readmit(&mut self, now: Duration) {
+        let due: Vec<RecordKey> = self
+            .sick
+            .iter()
+            .filter(|(_, sick)| sick.not_before <= now)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in due {
+            if let Some(sick) = self.sick.get_mut(&key) {
+                sick.not_before = Duration::MAX;
+            }
+            self.parent.mark(key);
+        }
+    }
+
+    fn wake(&self) -> Option<Duration> {
+        if self.reading || self.parent.phase() == Phase::Gone {
+            return None;
+        }
+        let sick = self.sick.values().map(|sick| sick.not_before).min();
+        let check = self.parent.is_open().then_some(self.next_check);
+        let retry = (self.attempts > 0).then_some(self.not_before);
+        let wake = [sick, check, retry].into_iter().flatten().min()?;
+        Some(wake.max(self.not_before)).filter(|at| *at < Duration::MAX)
+    }
+
+    /// The next sets to look at; a name is never cut in two.
+    fn next_keys(&self) -> Vec<RecordKey> {
+        let mut keys: Vec<RecordKey> = Vec::new();
+        for key in self.parent.pending() {
+            if keys.len() >= LOOKS_MAX && keys.last().is_some_and(|last| last.name != key.name) {
+                break;
+            }
+            keys.push(key.clone());
+        }
+        keys
+    }
+
+    fn desired_records(&self) -> impl Iterator<Item = Record> {
+        self.parent.wanted_children().iter().flat_map(|(key, set)| {
+            set.data().iter().map(|data| Record {
+                name: key.name.clone(),
+                ttl: set.ttl,
+                data: data.clone(),
+            })
+        })
+    }
+}
+
+fn ignored(key: &RecordKey) -> Fault {
+    Fault::new(
+        FaultKind::Malformed,
+        format!(
+            "the server answered NOERROR but does not serve {key} as asked; look for a CNAME or \
+             other data at this name that Bindery did not write"
+        ),
+    )
+}
+
+fn share(sets: BTreeMap<RecordKey, RecordSet>) -> BTreeMap<RecordKey, Arc<RecordSet>> {
+    sets.into_iter().map(|(key, set)| (key, Arc::new(set))).collect()
+}
+
+/// How long to wait before the next attempt: doubling, bounded, and spread by what it is about, so
+/// that many keys that failed together do not come back together.
+fn retry_delay(attempts: u32, max: Duration, salt: &[u8]) -> Duration {
+    let doubled = RETRY_FIRST.saturating_mul(1 << attempts.saturating_sub(1).min(16)).min(max);
+    let hash = salt.iter().fold(0x811c_9dc5_u32 ^ attempts, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    });
+    doubled.mul_f64(0.75 + f64::from(hash % 256) / 1024.0)
+}

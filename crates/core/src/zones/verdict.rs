@@ -1,0 +1,257 @@
+//! What became of claims and zones, as it is told to listeners.
+
+use std::collections::BTreeSet;
+
+use super::{Zone, Zones, ancestry, key_of};
+use crate::{
+    claim::{Claim, Declaration},
+    fault::{Fault, FaultKind},
+    name::Name,
+    object::ObjectRef,
+    record::{Record, RecordKey, RecordType, Serial},
+    tracker::Phase,
+};
+
+/// What became of one claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// On its way; nothing to tell yet.
+    Queued,
+    /// Served and read back; the zone's serial at that time.
+    Programmed(Serial),
+    /// The zone is not there or cannot be reached.
+    ZoneNotReady(Fault),
+    /// Nobody declares the zone any more.
+    NoZone,
+    /// Another object holds the name.
+    Conflict {
+        /// The object that holds it.
+        winner: ObjectRef,
+        /// The type it holds.
+        held: RecordType,
+    },
+    /// A set stands in the zone that Bindery did not write.
+    NotOwned,
+    /// The server refused this set.
+    Rejected(Fault),
+    /// It did not work and is tried again.
+    Failing(Fault),
+}
+
+/// What became of one claim of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimOutcome {
+    /// The claim.
+    pub claim: Claim,
+    /// What became of it.
+    pub verdict: Verdict,
+}
+
+/// Whether what an object no longer asks for is gone from DNS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Withdrawal {
+    /// Nothing of it is left.
+    Done,
+    /// It is on its way.
+    Pending,
+    /// It did not work and is tried again.
+    Failing(Fault),
+}
+
+/// The receipt of one object: what became of each of its claims, at which generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyncEvent {
+    /// The object.
+    pub owner: ObjectRef,
+    /// The generation that was declared.
+    pub generation: i64,
+    /// Claim by claim, in the order of the declaration.
+    pub outcomes: Vec<ClaimOutcome>,
+    /// What is left of earlier wishes.
+    pub withdrawal: Withdrawal,
+}
+
+/// How a zone is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ZoneState {
+    /// Being created or transferred for the first time.
+    Opening,
+    /// Served; every committed change was read back.
+    Ready,
+    /// Served, but the last attempt to write or read failed.
+    Degraded(Fault),
+    /// Not served, and why.
+    Failed(Fault),
+    /// Taken back and gone, as far as Bindery is concerned.
+    Gone,
+}
+
+/// The receipt of one zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneEvent {
+    /// The apex.
+    pub zone: Name,
+    /// How it is.
+    pub state: ZoneState,
+    /// The last serial seen.
+    pub serial: Option<Serial>,
+    /// How many record sets in it are foreign, by the last transfer.
+    pub foreign: usize,
+    /// How many record sets are served for objects.
+    pub sets: usize,
+}
+
+impl Zones {
+    /// What changed for objects since the last call; an object whose claims are still on their way
+    /// is told of later.
+    pub fn take_events(&mut self) -> Vec<SyncEvent> {
+        let owners = std::mem::take(&mut self.changed_owners);
+        owners.iter().filter_map(|owner| self.event(owner)).collect()
+    }
+
+    /// What changed for zones since the last call.
+    pub fn take_zone_events(&mut self) -> Vec<ZoneEvent> {
+        let names = std::mem::take(&mut self.changed_zones);
+        let events = names.iter().filter_map(|name| self.zone_event(name)).collect();
+        for name in names {
+            if self.zones.get(&name).is_some_and(|zone| {
+                zone.parent.phase() == Phase::Gone && zone.nodes.is_empty()
+            }) {
+                self.zones.remove(&name);
+            }
+        }
+        events
+    }
+
+    /// How one zone is now.
+    #[must_use]
+    pub fn zone_event(&self, name: &Name) -> Option<ZoneEvent> {
+        let zone = self.zones.get(name)?;
+        let state = match (zone.parent.phase(), &zone.fault) {
+            (Phase::Gone, _) => ZoneState::Gone,
+            (Phase::NotStarted | Phase::CreationInProgress, Some(fault)) => {
+                ZoneState::Failed(fault.clone())
+            }
+            (Phase::NotStarted | Phase::CreationInProgress, None) => ZoneState::Opening,
+            (
+                Phase::Created
+                | Phase::UpdateInProgress
+                | Phase::DeletionPending
+                | Phase::DeletionInProgress,
+                Some(fault),
+            ) => ZoneState::Degraded(fault.clone()),
+            (
+                Phase::Created
+                | Phase::UpdateInProgress
+                | Phase::DeletionPending
+                | Phase::DeletionInProgress,
+                None,
+            ) => ZoneState::Ready,
+        };
+        Some(ZoneEvent {
+            zone: name.clone(),
+            state,
+            serial: zone.serial,
+            foreign: zone.foreign,
+            sets: zone.parent.wanted_children().len(),
+        })
+    }
+
+    /// What became of one object's claims, or `None` while something is still on its way.
+    #[must_use]
+    pub fn event(&self, owner: &ObjectRef) -> Option<SyncEvent> {
+        let declaration = self.owners.get(owner)?;
+        let mut outcomes = Vec::with_capacity(declaration.claims.len());
+        for (index, claim) in declaration.claims.iter().enumerate() {
+            let verdict = self.verdict(owner, index, claim);
+            if verdict == Verdict::Queued {
+                return None;
+            }
+            outcomes.push(ClaimOutcome { claim: claim.clone(), verdict });
+        }
+        let withdrawal = self.withdrawal(declaration);
+        if withdrawal == Withdrawal::Pending {
+            return None;
+        }
+        Some(SyncEvent {
+            owner: owner.clone(),
+            generation: declaration.generation,
+            outcomes,
+            withdrawal,
+        })
+    }
+
+    fn verdict(&self, owner: &ObjectRef, index: usize, claim: &Claim) -> Verdict {
+        let Some(zone) = self.zones.get(&claim.zone).filter(|zone| zone.declared.is_some()) else {
+            return Verdict::NoZone;
+        };
+        let node = zone.nodes.get(&claim.key.name);
+        let lost = node.and_then(|node| {
+            node.losers.iter().find(|loser| loser.owner == *owner && loser.index == index)
+        });
+        if let Some(loser) = lost {
+            return Verdict::Conflict { winner: loser.winner.clone(), held: loser.held };
+        }
+        if let Some(sick) = zone.sick.get(&claim.key) {
+            return sick.verdict.clone();
+        }
+        let settled = zone.parent.is_open() && !zone.parent.is_unsettled(&claim.key);
+        match (&zone.fault, settled, zone.serial) {
+            (_, true, Some(serial)) => Verdict::Programmed(serial),
+            (Some(fault), _, _) if zone.parent.is_open() => Verdict::Failing(fault.clone()),
+            (Some(fault), _, _) => Verdict::ZoneNotReady(fault.clone()),
+            (None, _, _) => Verdict::Queued,
+        }
+    }
+
+    /// Whether lines that the object carries but no longer claims are gone.
+    fn withdrawal(&self, declaration: &Declaration) -> Withdrawal {
+        let claimed: BTreeSet<(&RecordKey, &crate::record::RecordData)> = declaration
+            .claims
+            .iter()
+            .flat_map(|claim| claim.data.iter().map(move |data| (&claim.key, data)))
+            .collect();
+        let mut result = Withdrawal::Done;
+        for record in &declaration.published {
+            let key = key_of(record);
+            if claimed.contains(&(&key, &record.data)) {
+                continue;
+            }
+            for name in ancestry(&record.name) {
+                let Some(zone) = self.zones.get(&name) else { continue };
+                match remains(zone, &key, record) {
+                    Withdrawal::Done => {}
+                    Withdrawal::Pending => return Withdrawal::Pending,
+                    Withdrawal::Failing(fault) => result = Withdrawal::Failing(fault),
+                }
+            }
+        }
+        result
+    }
+}
+
+/// Whether a line that nobody of this object asks for any more is still in one zone.
+fn remains(zone: &Zone, key: &RecordKey, record: &Record) -> Withdrawal {
+    if zone.parent.phase() == Phase::Gone {
+        return Withdrawal::Done;
+    }
+    let unknown = !zone.parent.is_open();
+    let standing = zone.parent.actual(key).is_some_and(|set| set.data().contains(&record.data));
+    // Another object may ask for the same value; then it rightly stays.
+    let shared = zone.parent.desired(key).is_some_and(|set| set.data().contains(&record.data));
+    let flying = zone.flights.contains_key(key);
+    if !(unknown || flying || (standing && !shared)) {
+        return Withdrawal::Done;
+    }
+    if let Some(sick) = zone.sick.get(key)
+        && let Verdict::Rejected(fault) | Verdict::Failing(fault) = &sick.verdict
+    {
+        return Withdrawal::Failing(fault.clone());
+    }
+    match &zone.fault {
+        // A zone that the server does not have holds nothing.
+        Some(fault) if unknown && fault.kind == FaultKind::NoSuchZone => Withdrawal::Done,
+        Some(fault) => Withdrawal::Failing(fault.clone()),
+        None => Withdrawal::Pending,
+    }
+}
