@@ -13,11 +13,21 @@ pub mod problem;
 pub mod reason;
 
 pub mod backoff;
+pub mod fault;
+
+pub mod claim;
+pub mod merge;
+pub mod plan;
+pub mod tracker;
+pub mod zones;
 
 pub use backoff::{Backoff, Failures};
+pub use claim::{Adoption, Claim, Declaration};
 pub use condition::{Changed, Condition, ConditionStatus, Conditions, Moment};
+pub use fault::{Fault, FaultKind};
 pub use name::{Name, NameProblem};
 pub use object::{Kind, ObjectRef};
+pub use plan::{Change, Expect};
 pub use problem::Problem;
 pub use reason::{ConditionType, Reason};
 pub use record::{

@@ -54,7 +54,10 @@ pub fn merge(mut contenders: Vec<Contender<'_>>) -> Merged {
     let mut merged = Merged::default();
     let mut standing: Vec<Contender<'_>> = Vec::new();
     for one in contenders {
-        match standing.iter().find(|other| excludes(other.claim, one.claim)) {
+        match standing
+            .iter()
+            .find(|other| excludes(other.claim, one.claim))
+        {
             Some(winner) => merged.losers.push(Loser {
                 owner: one.owner.clone(),
                 index: one.index,
@@ -66,12 +69,16 @@ pub fn merge(mut contenders: Vec<Contender<'_>>) -> Merged {
     }
     let mut values: BTreeMap<RecordType, (u32, Vec<RecordData>)> = BTreeMap::new();
     for Contender { claim, .. } in standing {
-        let (ttl, data) = values.entry(claim.key.rtype).or_insert((claim.ttl, Vec::new()));
+        let (ttl, data) = values
+            .entry(claim.key.rtype)
+            .or_insert((claim.ttl, Vec::new()));
         *ttl = (*ttl).min(claim.ttl);
         data.extend(claim.data.iter().cloned());
     }
-    merged.sets =
-        values.into_iter().map(|(rtype, (ttl, data))| (rtype, RecordSet::new(ttl, data))).collect();
+    merged.sets = values
+        .into_iter()
+        .map(|(rtype, (ttl, data))| (rtype, RecordSet::new(ttl, data)))
+        .collect();
     merged
 }
 

@@ -88,12 +88,24 @@ pub fn change(
     let ttl = desired.or(actual).map_or(0, |set| set.ttl);
     let retimed = matches!((desired, actual), (Some(want), Some(have)) if want.ttl != have.ttl);
 
-    let remove: Vec<RecordData> =
-        ours.into_iter().filter(|data| !wanted.contains(data)).cloned().collect();
-    let add: Vec<RecordData> =
-        wanted.iter().filter(|data| retimed || !standing.contains(data)).cloned().collect();
+    let remove: Vec<RecordData> = ours
+        .into_iter()
+        .filter(|data| !wanted.contains(data))
+        .cloned()
+        .collect();
+    let add: Vec<RecordData> = wanted
+        .iter()
+        .filter(|data| retimed || !standing.contains(data))
+        .cloned()
+        .collect();
     if remove.is_empty() && add.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Change { key: key.clone(), expect, remove, add, ttl }))
+    Ok(Some(Change {
+        key: key.clone(),
+        expect,
+        remove,
+        add,
+        ttl,
+    }))
 }

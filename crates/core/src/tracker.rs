@@ -70,9 +70,17 @@ pub const TRANSITIONS: [(Phase, Signal, Phase); 13] = [
     (Phase::UpdateInProgress, Signal::Done, Phase::Created),
     (Phase::UpdateInProgress, Signal::Failed, Phase::Created),
     (Phase::DeletionPending, Signal::Revive, Phase::Created),
-    (Phase::DeletionPending, Signal::Begin, Phase::DeletionInProgress),
+    (
+        Phase::DeletionPending,
+        Signal::Begin,
+        Phase::DeletionInProgress,
+    ),
     (Phase::DeletionInProgress, Signal::Done, Phase::Gone),
-    (Phase::DeletionInProgress, Signal::Failed, Phase::DeletionPending),
+    (
+        Phase::DeletionInProgress,
+        Signal::Failed,
+        Phase::DeletionPending,
+    ),
 ];
 
 impl Phase {
@@ -126,7 +134,10 @@ impl<C: Ord + Clone, V> Parent<C, V> {
     /// Whether the parent exists, so that its actual children are known.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Created | Phase::UpdateInProgress | Phase::DeletionPending)
+        matches!(
+            self.phase,
+            Phase::Created | Phase::UpdateInProgress | Phase::DeletionPending
+        )
     }
 
     /// Says that the parent is wanted (again).
@@ -135,7 +146,10 @@ impl<C: Ord + Clone, V> Parent<C, V> {
         match self.phase {
             Phase::DeletionPending => self.step(Signal::Revive),
             Phase::Gone => {
-                *self = Self { desired: std::mem::take(&mut self.desired), ..Self::default() };
+                *self = Self {
+                    desired: std::mem::take(&mut self.desired),
+                    ..Self::default()
+                };
             }
             Phase::NotStarted
             | Phase::CreationInProgress
@@ -196,7 +210,8 @@ impl<C: Ord + Clone, V> Parent<C, V> {
 
     /// All children as they were seen; whatever is desired, was there or is there is looked at again.
     pub fn observe_all(&mut self, actual: BTreeMap<C, V>) {
-        self.dirty.extend(self.actual.keys().chain(actual.keys()).cloned());
+        self.dirty
+            .extend(self.actual.keys().chain(actual.keys()).cloned());
         self.dirty.extend(self.desired.keys().cloned());
         self.actual = actual;
     }

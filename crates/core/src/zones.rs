@@ -17,6 +17,7 @@ use std::{
 };
 
 use crate::{
+    backoff::Backoff,
     claim::{Adoption, Claim, Declaration},
     fault::Fault,
     merge::{Contender, Loser, merge},
@@ -52,7 +53,7 @@ pub struct ZoneDeclaration {
 }
 
 /// All of a zone as a transfer shows it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneContent {
     /// The serial of its SOA.
     pub serial: Serial,
@@ -119,8 +120,8 @@ pub struct Limits {
     pub sets_per_message_max: usize,
     /// Bytes in one message, names uncompressed; below 65,535 to leave room for signature and SOA.
     pub message_len_max: usize,
-    /// The longest wait between two attempts.
-    pub retry_max: Duration,
+    /// How long a zone or a set that failed waits.
+    pub retry: Backoff,
     /// How often an idle zone's serial is looked at.
     pub check_interval: Duration,
 }
@@ -130,7 +131,10 @@ impl Default for Limits {
         Self {
             sets_per_message_max: 500,
             message_len_max: 60_000,
-            retry_max: Duration::from_secs(15),
+            retry: Backoff {
+                first: Duration::from_millis(250),
+                max: Duration::from_secs(15),
+            },
             check_interval: Duration::from_secs(30),
         }
     }
@@ -195,7 +199,10 @@ impl Zones {
     /// An empty state with its limits.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { limits, ..Self::default() }
+        Self {
+            limits,
+            ..Self::default()
+        }
     }
 
     /// Declares a zone, or declares it anew.
@@ -214,7 +221,9 @@ impl Zones {
 
     /// Takes a zone back. What we wrote into it goes first; then it is deleted where it is ours.
     pub fn retire_zone(&mut self, name: &Name) {
-        let Some(zone) = self.zones.get_mut(name) else { return };
+        let Some(zone) = self.zones.get_mut(name) else {
+            return;
+        };
         zone.declared = None;
         zone.parent.retire();
         self.claim_again(name);
@@ -228,13 +237,17 @@ impl Zones {
         self.changed_owners.insert(owner.clone());
         let before = self.owners.get(&owner);
         if let Some(before) = before
-            && (&before.claims, &before.published, before.adoption, before.since)
-                == (
-                    &declaration.claims,
-                    &declaration.published,
-                    declaration.adoption,
-                    declaration.since,
-                )
+            && (
+                &before.claims,
+                &before.published,
+                before.adoption,
+                before.since,
+            ) == (
+                &declaration.claims,
+                &declaration.published,
+                declaration.adoption,
+                declaration.since,
+            )
         {
             self.owners.insert(owner, declaration);
             return;
@@ -258,7 +271,9 @@ impl Zones {
 
     /// Forgets an object that is gone. What it published and did not withdraw becomes foreign.
     pub fn forget(&mut self, owner: &ObjectRef) {
-        let Some(before) = self.owners.remove(owner) else { return };
+        let Some(before) = self.owners.remove(owner) else {
+            return;
+        };
         let mut names = BTreeSet::new();
         self.forget_claims(&before, &mut names);
         for record in &before.published {
@@ -272,7 +287,9 @@ impl Zones {
 
     fn forget_claims(&mut self, before: &Declaration, names: &mut BTreeSet<(Name, Name)>) {
         for (index, claim) in before.claims.iter().enumerate() {
-            let Some(zone) = self.zones.get_mut(&claim.zone) else { continue };
+            let Some(zone) = self.zones.get_mut(&claim.zone) else {
+                continue;
+            };
             if let Some(node) = zone.nodes.get_mut(&claim.key.name) {
                 node.claims.remove(&(before.owner.clone(), index));
             }
@@ -310,7 +327,9 @@ impl Zones {
     /// Looks at a set again in every zone that could hold it.
     fn mark_everywhere(&mut self, key: &RecordKey) {
         for name in ancestry(&key.name) {
-            let Some(zone) = self.zones.get_mut(&name) else { continue };
+            let Some(zone) = self.zones.get_mut(&name) else {
+                continue;
+            };
             if zone.parent.actual(key).is_some() || zone.parent.desired(key).is_some() {
                 zone.parent.mark(key.clone());
                 zone.sick.remove(key);
@@ -320,8 +339,10 @@ impl Zones {
     }
 
     fn claim_again(&mut self, zone: &Name) {
-        let names: Vec<Name> =
-            self.zones.get(zone).map_or_else(Vec::new, |zone| zone.nodes.keys().cloned().collect());
+        let names: Vec<Name> = self
+            .zones
+            .get(zone)
+            .map_or_else(Vec::new, |zone| zone.nodes.keys().cloned().collect());
         for name in names {
             self.remerge(zone, &name);
         }
@@ -329,18 +350,32 @@ impl Zones {
 
     /// Computes one name's desired sets anew and marks what differs.
     fn remerge(&mut self, zone_name: &Name, name: &Name) {
-        let Some(zone) = self.zones.get_mut(zone_name) else { return };
-        let Some(node) = zone.nodes.get_mut(name) else { return };
+        let Some(zone) = self.zones.get_mut(zone_name) else {
+            return;
+        };
+        let Some(node) = zone.nodes.get_mut(name) else {
+            return;
+        };
         let contenders = node.claims.iter().filter_map(|(owner, index)| {
             let declaration = self.owners.get(owner)?;
             let claim = declaration.claims.get(*index)?;
-            Some(Contender { owner, since: declaration.since, index: *index, claim })
+            Some(Contender {
+                owner,
+                since: declaration.since,
+                index: *index,
+                claim,
+            })
         });
         let merged = merge(contenders.collect());
-        self.changed_owners.extend(node.claims.iter().map(|(owner, _)| owner.clone()));
+        self.changed_owners
+            .extend(node.claims.iter().map(|(owner, _)| owner.clone()));
         node.losers = merged.losers;
         // A zone that is on its way out is to hold nothing of ours.
-        let mut sets = if zone.declared.is_some() { merged.sets } else { BTreeMap::new() };
+        let mut sets = if zone.declared.is_some() {
+            merged.sets
+        } else {
+            BTreeMap::new()
+        };
 
         let types: BTreeSet<RecordType> = zone
             .parent
@@ -350,7 +385,10 @@ impl Zones {
             .chain(sets.keys().copied())
             .collect();
         for rtype in types {
-            let key = RecordKey { name: name.clone(), rtype };
+            let key = RecordKey {
+                name: name.clone(),
+                rtype,
+            };
             let desired = sets.remove(&rtype);
             if zone.parent.desired(&key).map(Arc::as_ref) != desired.as_ref() {
                 zone.parent.desire(key.clone(), desired.map(Arc::new));
@@ -365,17 +403,25 @@ impl Zones {
 
     /// Marks every object that has to do with a set, since its verdict may have changed.
     fn touch_owners(&mut self, zone: &Name, key: &RecordKey) {
-        if let Some(node) = self.zones.get(zone).and_then(|zone| zone.nodes.get(&key.name)) {
-            self.changed_owners.extend(node.claims.iter().map(|(owner, _)| owner.clone()));
+        if let Some(node) = self
+            .zones
+            .get(zone)
+            .and_then(|zone| zone.nodes.get(&key.name))
+        {
+            self.changed_owners
+                .extend(node.claims.iter().map(|(owner, _)| owner.clone()));
         }
         if let Some(entries) = self.evidence.get(key) {
-            self.changed_owners.extend(entries.iter().map(|(owner, _)| owner.clone()));
+            self.changed_owners
+                .extend(entries.iter().map(|(owner, _)| owner.clone()));
         }
     }
 
     /// Whether a record in a set is ours.
     fn is_owned(&self, key: &RecordKey, data: &RecordData) -> bool {
-        self.evidence.get(key).is_some_and(|entries| entries.iter().any(|(_, ours)| ours == data))
+        self.evidence
+            .get(key)
+            .is_some_and(|entries| entries.iter().any(|(_, ours)| ours == data))
     }
 
     /// Whether an object that claims this set may take it over.
@@ -384,7 +430,10 @@ impl Zones {
             node.claims.iter().any(|(owner, index)| {
                 self.owners.get(owner).is_some_and(|declaration| {
                     declaration.adoption == Adoption::Take
-                        && declaration.claims.get(*index).is_some_and(|claim| claim.key == *key)
+                        && declaration
+                            .claims
+                            .get(*index)
+                            .is_some_and(|claim| claim.key == *key)
                 })
             })
         })
@@ -409,10 +458,16 @@ fn ancestry(name: &Name) -> impl Iterator<Item = Name> {
 
 /// The keys of every type at one name, in the order of [`RecordKey`].
 fn all_types(name: &Name) -> RangeInclusive<RecordKey> {
-    let key = |rtype| RecordKey { name: name.clone(), rtype };
+    let key = |rtype| RecordKey {
+        name: name.clone(),
+        rtype,
+    };
     key(RecordType::A)..=key(RecordType::Other(u16::MAX))
 }
 
 fn key_of(record: &Record) -> RecordKey {
-    RecordKey { name: record.name.clone(), rtype: record.data.rtype() }
+    RecordKey {
+        name: record.name.clone(),
+        rtype: record.data.rtype(),
+    }
 }

@@ -1,1 +1,17 @@
-//! Placeholder until its part lands.
+//! The running engine: it carries out the steps that the pure state machine of zones asks for.
+//!
+//! It owns queues, group commit, bisecting, verification and receipts. It must *never* open a
+//! socket, know a Kubernetes type, or decide what a record set should be: servers are reached
+//! through [`ports`], decisions are made in `bindery-core`.
+
+pub mod ports;
+pub mod queue;
+
+mod commit;
+mod engine;
+mod metrics;
+pub mod supervisor;
+
+pub use commit::send_changes;
+pub use engine::{Engine, Servers, SyncEvents, ZoneEvents};
+pub use metrics::Metrics;

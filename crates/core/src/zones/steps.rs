@@ -1,22 +1,15 @@
 //! Which step a zone needs next, and what its end means.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{Completion, Hosting, ReadBack, Sent, Sick, Step, Verdict, ZoneContent, Zones};
 use crate::{
     fault::{Fault, FaultKind},
     name::Name,
     plan::{Change, NotOwned, change},
-    record::{RecordKey, RecordSet, Record, RecordType, Serial},
+    record::{Record, RecordKey, RecordSet, RecordType, Serial},
     tracker::Phase,
 };
-
-/// The first wait after a failure; each further one doubles it.
-const RETRY_FIRST: Duration = Duration::from_millis(250);
 
 /// How many sets are looked at in one go; enough to fill a message even if most need nothing.
 const LOOKS_MAX: usize = 2_000;
@@ -67,7 +60,9 @@ impl Zones {
     }
 
     fn set_timer(&mut self, name: &Name) {
-        let Some(zone) = self.zones.get_mut(name) else { return };
+        let Some(zone) = self.zones.get_mut(name) else {
+            return;
+        };
         let wake = zone.wake();
         if wake != zone.timer {
             if let Some(at) = zone.timer {
@@ -121,7 +116,9 @@ impl Zones {
             Completion::Sent(sent) => self.sent(name, sent, now),
             Completion::Verified(keys, result) => self.verified(name, &keys, result, now),
             Completion::Closed(result) => {
-                let Some(zone) = self.zones.get_mut(name) else { return };
+                let Some(zone) = self.zones.get_mut(name) else {
+                    return;
+                };
                 match result {
                     Ok(()) => {
                         zone.parent.done();
@@ -197,13 +194,18 @@ impl Zones {
     fn batch(&mut self, name: &Name, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         while changes.is_empty() {
-            let keys = self.zones.get(name).map_or_else(Vec::new, super::Zone::next_keys);
+            let keys = self
+                .zones
+                .get(name)
+                .map_or_else(Vec::new, super::Zone::next_keys);
             if keys.is_empty() {
                 break;
             }
             self.fill(name, keys, now, &mut changes);
         }
-        let Some(zone) = self.zones.get_mut(name) else { return Vec::new() };
+        let Some(zone) = self.zones.get_mut(name) else {
+            return Vec::new();
+        };
         for change in &changes {
             zone.parent.send(&change.key);
             let desired = zone.parent.desired(&change.key).cloned();
@@ -216,7 +218,13 @@ impl Zones {
     }
 
     /// Looks at sets in order until a message is full. One name's sets stay together in a message.
-    fn fill(&mut self, name: &Name, keys: Vec<RecordKey>, now: Duration, changes: &mut Vec<Change>) {
+    fn fill(
+        &mut self,
+        name: &Name,
+        keys: Vec<RecordKey>,
+        now: Duration,
+        changes: &mut Vec<Change>,
+    ) {
         let limits = self.limits;
         let mut len = 0;
         for key in keys {
@@ -243,11 +251,15 @@ impl Zones {
     }
 
     fn look(&self, name: &Name, key: &RecordKey) -> Look {
-        let Some(zone) = self.zones.get(name) else { return Look::Settled };
+        let Some(zone) = self.zones.get(name) else {
+            return Look::Settled;
+        };
         let desired = zone.parent.desired(key).map(Arc::as_ref);
         let actual = zone.parent.actual(key).map(Arc::as_ref);
         let adopted = self.is_adopted(zone, key);
-        match change(key, desired, actual, |data| adopted || self.is_owned(key, data)) {
+        match change(key, desired, actual, |data| {
+            adopted || self.is_owned(key, data)
+        }) {
             Ok(None) => Look::Settled,
             Err(NotOwned) => Look::Foreign,
             Ok(Some(_)) if zone.ignored.contains(key) => Look::Ignored,
@@ -266,23 +278,38 @@ impl Zones {
     }
 
     /// A set cannot be brought to its desired state; with a time, it is tried again after a while.
-    fn fall_sick(&mut self, name: &Name, key: &RecordKey, verdict: &Verdict, now: Option<Duration>) {
-        let retry_max = self.limits.retry_max;
+    fn fall_sick(
+        &mut self,
+        name: &Name,
+        key: &RecordKey,
+        verdict: &Verdict,
+        now: Option<Duration>,
+    ) {
+        let retry = self.limits.retry;
         if let Some(zone) = self.zones.get_mut(name) {
             zone.parent.clear(key);
             zone.ignored.remove(key);
             let attempts = zone.sick.get(key).map_or(0, |sick| sick.attempts) + 1;
             let not_before = now.map_or(Duration::MAX, |now| {
-                now + retry_delay(attempts, retry_max, key.name.as_wire())
+                now + retry.delay(attempts, spread(key.name.as_wire()))
             });
             let verdict = verdict.clone();
-            zone.sick.insert(key.clone(), Sick { attempts, not_before, verdict });
+            zone.sick.insert(
+                key.clone(),
+                Sick {
+                    attempts,
+                    not_before,
+                    verdict,
+                },
+            );
         }
         self.touch_owners(name, key);
     }
 
     fn read(&mut self, name: &Name, result: Result<ZoneContent, Fault>, now: Duration) {
-        let Some(zone) = self.zones.get_mut(name) else { return };
+        let Some(zone) = self.zones.get_mut(name) else {
+            return;
+        };
         let opening = zone.parent.phase() == Phase::CreationInProgress;
         zone.reading = false;
         match result {
@@ -311,7 +338,9 @@ impl Zones {
     }
 
     fn checked(&mut self, name: &Name, result: Result<Serial, Fault>, now: Duration) {
-        let Some(zone) = self.zones.get_mut(name) else { return };
+        let Some(zone) = self.zones.get_mut(name) else {
+            return;
+        };
         zone.reading = false;
         match result {
             Ok(serial) => {
@@ -329,21 +358,31 @@ impl Zones {
     }
 
     fn sent(&mut self, name: &Name, sent: Sent, now: Duration) {
-        let Sent { to_verify, refused, unsent } = sent;
-        let Some(zone) = self.zones.get_mut(name) else { return };
+        let Sent {
+            to_verify,
+            refused,
+            unsent,
+        } = sent;
+        let Some(zone) = self.zones.get_mut(name) else {
+            return;
+        };
         if zone.parent.phase() == Phase::UpdateInProgress {
             zone.parent.done();
         }
         zone.verify_queue.extend(to_verify);
         for (key, fault) in refused {
-            let Some(zone) = self.zones.get_mut(name) else { return };
+            let Some(zone) = self.zones.get_mut(name) else {
+                return;
+            };
             zone.flights.remove(&key);
             zone.parent.land(&key);
             let verdict = Verdict::Rejected(fault);
             self.fall_sick(name, &key, &verdict, Some(now));
         }
         if let Some((fault, keys)) = unsent {
-            let Some(zone) = self.zones.get_mut(name) else { return };
+            let Some(zone) = self.zones.get_mut(name) else {
+                return;
+            };
             for key in &keys {
                 zone.flights.remove(key);
                 zone.parent.land(key);
@@ -362,7 +401,9 @@ impl Zones {
         result: Result<ReadBack, Fault>,
         now: Duration,
     ) {
-        let Some(zone) = self.zones.get_mut(name) else { return };
+        let Some(zone) = self.zones.get_mut(name) else {
+            return;
+        };
         let read = match result {
             Ok(read) => read,
             Err(fault) => {
@@ -397,10 +438,12 @@ impl Zones {
 
     /// The zone as a whole could not be read or written; everything in it waits.
     fn zone_failed(&mut self, name: &Name, fault: Fault, now: Duration) {
-        let retry_max = self.limits.retry_max;
-        let Some(zone) = self.zones.get_mut(name) else { return };
+        let retry = self.limits.retry;
+        let Some(zone) = self.zones.get_mut(name) else {
+            return;
+        };
         zone.attempts += 1;
-        zone.not_before = now + retry_delay(zone.attempts, retry_max, name.as_wire());
+        zone.not_before = now + retry.delay(zone.attempts, spread(name.as_wire()));
         let news = zone.fault.as_ref() != Some(&fault);
         zone.fault = Some(fault);
         if news {
@@ -409,14 +452,16 @@ impl Zones {
     }
 
     fn count_foreign(&mut self, name: &Name) {
-        let Some(zone) = self.zones.get(name) else { return };
+        let Some(zone) = self.zones.get(name) else {
+            return;
+        };
         let foreign = zone
             .parent
             .children()
             .iter()
             .filter(|(key, set)| {
-                let apex = key.name == *name
-                    && matches!(key.rtype, RecordType::Soa | RecordType::Ns);
+                let apex =
+                    key.name == *name && matches!(key.rtype, RecordType::Soa | RecordType::Ns);
                 !apex && !set.data().iter().any(|data| self.is_owned(key, data))
             })
             .count();
@@ -428,17 +473,23 @@ impl Zones {
     fn touch_all_owners(&mut self, name: &Name) {
         if let Some(zone) = self.zones.get(name) {
             let owners = zone.nodes.values().flat_map(|node| &node.claims);
-            self.changed_owners.extend(owners.map(|(owner, _)| owner.clone()));
+            self.changed_owners
+                .extend(owners.map(|(owner, _)| owner.clone()));
         }
         // Objects that only have something to take away from this zone.
         let leaving = self.evidence.iter().filter(|(key, _)| key.name.is_in(name));
-        self.changed_owners
-            .extend(leaving.flat_map(|(_, entries)| entries).map(|(owner, _)| owner.clone()));
+        self.changed_owners.extend(
+            leaving
+                .flat_map(|(_, entries)| entries)
+                .map(|(owner, _)| owner.clone()),
+        );
     }
 
     /// The objects that wait for something in this zone.
     fn touch_waiting_owners(&mut self, name: &Name) {
-        let Some(zone) = self.zones.get(name) else { return };
+        let Some(zone) = self.zones.get(name) else {
+            return;
+        };
         if !zone.parent.is_open() {
             return self.touch_all_owners(name);
         }
@@ -535,15 +586,15 @@ fn ignored(key: &RecordKey) -> Fault {
 }
 
 fn share(sets: BTreeMap<RecordKey, RecordSet>) -> BTreeMap<RecordKey, Arc<RecordSet>> {
-    sets.into_iter().map(|(key, set)| (key, Arc::new(set))).collect()
+    sets.into_iter()
+        .map(|(key, set)| (key, Arc::new(set)))
+        .collect()
 }
 
-/// How long to wait before the next attempt: doubling, bounded, and spread by what it is about, so
-/// that many keys that failed together do not come back together.
-fn retry_delay(attempts: u32, max: Duration, salt: &[u8]) -> Duration {
-    let doubled = RETRY_FIRST.saturating_mul(1 << attempts.saturating_sub(1).min(16)).min(max);
-    let hash = salt.iter().fold(0x811c_9dc5_u32 ^ attempts, |hash, byte| {
-        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    });
-    doubled.mul_f64(0.75 + f64::from(hash % 256) / 1024.0)
+/// A number that differs between what is retried, so that what failed together does not come back
+/// together (FNV-1a; nothing here needs it to be unguessable).
+fn spread(salt: &[u8]) -> u64 {
+    salt.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }

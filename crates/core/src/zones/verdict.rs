@@ -106,17 +106,25 @@ impl Zones {
     /// is told of later.
     pub fn take_events(&mut self) -> Vec<SyncEvent> {
         let owners = std::mem::take(&mut self.changed_owners);
-        owners.iter().filter_map(|owner| self.event(owner)).collect()
+        owners
+            .iter()
+            .filter_map(|owner| self.event(owner))
+            .collect()
     }
 
     /// What changed for zones since the last call.
     pub fn take_zone_events(&mut self) -> Vec<ZoneEvent> {
         let names = std::mem::take(&mut self.changed_zones);
-        let events = names.iter().filter_map(|name| self.zone_event(name)).collect();
+        let events = names
+            .iter()
+            .filter_map(|name| self.zone_event(name))
+            .collect();
         for name in names {
-            if self.zones.get(&name).is_some_and(|zone| {
-                zone.parent.phase() == Phase::Gone && zone.nodes.is_empty()
-            }) {
+            if self
+                .zones
+                .get(&name)
+                .is_some_and(|zone| zone.parent.phase() == Phase::Gone && zone.nodes.is_empty())
+            {
                 self.zones.remove(&name);
             }
         }
@@ -167,7 +175,10 @@ impl Zones {
             if verdict == Verdict::Queued {
                 return None;
             }
-            outcomes.push(ClaimOutcome { claim: claim.clone(), verdict });
+            outcomes.push(ClaimOutcome {
+                claim: claim.clone(),
+                verdict,
+            });
         }
         let withdrawal = self.withdrawal(declaration);
         if withdrawal == Withdrawal::Pending {
@@ -182,15 +193,24 @@ impl Zones {
     }
 
     fn verdict(&self, owner: &ObjectRef, index: usize, claim: &Claim) -> Verdict {
-        let Some(zone) = self.zones.get(&claim.zone).filter(|zone| zone.declared.is_some()) else {
+        let Some(zone) = self
+            .zones
+            .get(&claim.zone)
+            .filter(|zone| zone.declared.is_some())
+        else {
             return Verdict::NoZone;
         };
         let node = zone.nodes.get(&claim.key.name);
         let lost = node.and_then(|node| {
-            node.losers.iter().find(|loser| loser.owner == *owner && loser.index == index)
+            node.losers
+                .iter()
+                .find(|loser| loser.owner == *owner && loser.index == index)
         });
         if let Some(loser) = lost {
-            return Verdict::Conflict { winner: loser.winner.clone(), held: loser.held };
+            return Verdict::Conflict {
+                winner: loser.winner.clone(),
+                held: loser.held,
+            };
         }
         if let Some(sick) = zone.sick.get(&claim.key) {
             return sick.verdict.clone();
@@ -218,7 +238,9 @@ impl Zones {
                 continue;
             }
             for name in ancestry(&record.name) {
-                let Some(zone) = self.zones.get(&name) else { continue };
+                let Some(zone) = self.zones.get(&name) else {
+                    continue;
+                };
                 match remains(zone, &key, record) {
                     Withdrawal::Done => {}
                     Withdrawal::Pending => return Withdrawal::Pending,
@@ -236,9 +258,15 @@ fn remains(zone: &Zone, key: &RecordKey, record: &Record) -> Withdrawal {
         return Withdrawal::Done;
     }
     let unknown = !zone.parent.is_open();
-    let standing = zone.parent.actual(key).is_some_and(|set| set.data().contains(&record.data));
+    let standing = zone
+        .parent
+        .actual(key)
+        .is_some_and(|set| set.data().contains(&record.data));
     // Another object may ask for the same value; then it rightly stays.
-    let shared = zone.parent.desired(key).is_some_and(|set| set.data().contains(&record.data));
+    let shared = zone
+        .parent
+        .desired(key)
+        .is_some_and(|set| set.data().contains(&record.data));
     let flying = zone.flights.contains_key(key);
     if !(unknown || flying || (standing && !shared)) {
         return Withdrawal::Done;

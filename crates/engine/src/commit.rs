@@ -1,0 +1,81 @@
+//! Group commit: one update for everything that waits, halved where the server refuses it.
+
+use bindery_core::{Change, Fault, FaultKind, Name, RecordKey, zones::Sent};
+
+use crate::ports::NameServer;
+
+/// Refusals of single sets after which the zone itself is taken to refuse.
+///
+/// One guilty set among 500 costs about 2·log2(500) = 18 messages; a server that refuses every set
+/// would cost a thousand.
+const REFUSALS_MAX: usize = 8;
+
+/// Sends changes as one atomic update; a refused batch is halved until the guilty sets stand alone.
+///
+/// Cancellation: dropped while an update is on its way, it may be applied or not; the zone must be
+/// read again.
+pub async fn send_changes(server: &dyn NameServer, zone: &Name, changes: Vec<Change>) -> Sent {
+    let mut sent = Sent::default();
+    let mut waiting: Vec<Vec<Change>> = vec![changes];
+    while let Some(batch) = waiting.pop() {
+        let Err(fault) = server.update(zone, &batch).await else {
+            sent.to_verify.extend(keys(&batch));
+            continue;
+        };
+        let guilty = is_one_name(&batch);
+        match fault.kind {
+            // Reading back tells what became of it, and what stands there instead.
+            FaultKind::Lost => sent.to_verify.extend(keys(&batch)),
+            FaultKind::Prerequisite(_) if guilty => sent.to_verify.extend(keys(&batch)),
+            kind if kind.may_be_one_set() && guilty => {
+                sent.refused
+                    .extend(keys(&batch).map(|key| (key, fault.clone())));
+                if sent.refused.len() >= REFUSALS_MAX && sent.to_verify.is_empty() {
+                    return give_up(sent, fault, waiting);
+                }
+            }
+            kind if kind.may_be_one_set() => {
+                let (first, second) = halve(batch);
+                waiting.push(second);
+                waiting.push(first);
+            }
+            _ => {
+                waiting.push(batch);
+                return give_up(sent, fault, waiting);
+            }
+        }
+    }
+    sent
+}
+
+/// Everything that waits failed for a reason that is not its own.
+fn give_up(mut sent: Sent, fault: Fault, waiting: Vec<Vec<Change>>) -> Sent {
+    let unsent: Vec<RecordKey> = waiting.iter().flat_map(|batch| keys(batch)).collect();
+    if !unsent.is_empty() {
+        sent.unsent = Some((fault, unsent));
+    }
+    sent
+}
+
+fn keys(batch: &[Change]) -> impl Iterator<Item = RecordKey> {
+    batch.iter().map(|change| change.key.clone())
+}
+
+fn is_one_name(batch: &[Change]) -> bool {
+    batch
+        .iter()
+        .all(|change| change.key.name == batch[0].key.name)
+}
+
+/// Two halves of a batch; the sets of one name stay together, since a name that changes its type
+/// needs both changes at once.
+fn halve(mut batch: Vec<Change>) -> (Vec<Change>, Vec<Change>) {
+    let mut names: Vec<Name> = batch.iter().map(|change| change.key.name.clone()).collect();
+    names.sort();
+    names.dedup();
+    let middle = names[names.len() / 2].clone();
+    let second = batch
+        .extract_if(.., |change| change.key.name >= middle)
+        .collect();
+    (batch, second)
+}

@@ -1,0 +1,294 @@
+//! The loop between declarations, name servers and listeners.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bindery_core::{
+    Declaration, Fault, FaultKind, Name, ObjectRef, Record,
+    zones::{Completion, Limits, Step, SyncEvent, ZoneDeclaration, ZoneEvent, Zones},
+};
+use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    commit::send_changes,
+    metrics::Metrics,
+    ports::{NameServer, ZoneHost},
+    queue::KeyedQueue,
+};
+
+/// Steps carried out at the same time, over all zones. Each holds at most one message of 64 KiB, so
+/// this bounds memory at 16 MiB and keeps a slow server from being flooded.
+const STEPS_MAX: usize = 256;
+
+/// The server behind the engine.
+#[derive(Clone)]
+pub struct Servers {
+    /// Where updates go and answers come from.
+    pub server: Arc<dyn NameServer>,
+    /// Who creates zones, where Bindery manages the server.
+    pub host: Option<Arc<dyn ZoneHost>>,
+}
+
+/// What a listener is told: level, not edge. A newer event of the same object replaces one that was
+/// not taken yet.
+pub type SyncEvents = KeyedQueue<ObjectRef, SyncEvent>;
+
+/// What a listener of zones is told.
+pub type ZoneEvents = KeyedQueue<Name, ZoneEvent>;
+
+/// The handle by which objects are declared and listeners registered. Cloning is cheap.
+#[derive(Clone)]
+pub struct Engine(Arc<Shared>);
+
+struct Shared {
+    inbox: KeyedQueue<Subject, Input>,
+    listeners: Mutex<Vec<(Concern, SyncEvents)>>,
+    zone_listeners: Mutex<Vec<ZoneEvents>>,
+    metrics: Metrics,
+}
+
+type Concern = Box<dyn Fn(&ObjectRef) -> bool + Send + Sync>;
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    Zone(Name),
+    Object(ObjectRef),
+}
+
+enum Input {
+    DeclareZone(ZoneDeclaration),
+    RetireZone,
+    Declare(Declaration),
+    Forget,
+}
+
+impl Engine {
+    /// An engine and the task that runs it, which ends when `stop` is cancelled and no update is on
+    /// its way.
+    pub fn start(
+        servers: Servers,
+        limits: Limits,
+        stop: CancellationToken,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let engine = Self(Arc::new(Shared {
+            inbox: KeyedQueue::default(),
+            listeners: Mutex::default(),
+            zone_listeners: Mutex::default(),
+            metrics: Metrics::default(),
+        }));
+        let runner = Runner {
+            shared: Arc::clone(&engine.0),
+            servers,
+            zones: Zones::new(limits),
+            started: Instant::now(),
+            ready: BTreeSet::new(),
+            running: FuturesUnordered::new(),
+        };
+        (engine, runner.run(stop))
+    }
+
+    /// Declares a zone, or declares it anew.
+    pub fn declare_zone(&self, declaration: ZoneDeclaration) {
+        let subject = Subject::Zone(declaration.zone.clone());
+        self.0.inbox.push(subject, Input::DeclareZone(declaration));
+    }
+
+    /// Takes a zone back; its listeners hear [`bindery_core::zones::ZoneState::Gone`] in the end.
+    pub fn retire_zone(&self, zone: Name) {
+        self.0.inbox.push(Subject::Zone(zone), Input::RetireZone);
+    }
+
+    /// Replaces everything that one object asks for.
+    pub fn declare(&self, declaration: Declaration) {
+        let subject = Subject::Object(declaration.owner.clone());
+        self.0.inbox.push(subject, Input::Declare(declaration));
+    }
+
+    /// Forgets an object that is gone.
+    pub fn forget(&self, owner: ObjectRef) {
+        self.0.inbox.push(Subject::Object(owner), Input::Forget);
+    }
+
+    /// Registers a listener for the objects that concern it. It reads at its own pace; if it hangs,
+    /// nobody else notices.
+    pub fn listen(
+        &self,
+        concern: impl Fn(&ObjectRef) -> bool + Send + Sync + 'static,
+    ) -> SyncEvents {
+        let events = SyncEvents::default();
+        let mut listeners = self
+            .0
+            .listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        listeners.push((Box::new(concern), events.clone()));
+        events
+    }
+
+    /// Registers a listener for zones.
+    #[must_use]
+    pub fn listen_zones(&self) -> ZoneEvents {
+        let events = ZoneEvents::default();
+        let mut listeners = self
+            .0
+            .zone_listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        listeners.push(events.clone());
+        events
+    }
+
+    /// Counters of the engine.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+}
+
+struct Runner {
+    shared: Arc<Shared>,
+    servers: Servers,
+    zones: Zones,
+    started: Instant,
+    ready: BTreeSet<Name>,
+    running: FuturesUnordered<BoxFuture<'static, (Name, Completion)>>,
+}
+
+impl Runner {
+    async fn run(mut self, stop: CancellationToken) {
+        let inbox = self.shared.inbox.clone();
+        loop {
+            self.take_inputs();
+            self.start_steps();
+            self.publish();
+            let wake = self.zones.next_wake().map(|at| self.started + at);
+            let sleep = async {
+                match wake {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some((zone, completion)) = self.running.next() => self.complete(&zone, completion),
+                () = inbox.arrival() => {}
+                () = sleep => self.zones.wake(self.started.elapsed()),
+            }
+        }
+        // Updates that are on their way are finished; nothing new is begun.
+        while let Some((zone, completion)) = self.running.next().await {
+            self.complete(&zone, completion);
+        }
+        self.publish();
+    }
+
+    fn take_inputs(&mut self) {
+        for (subject, input) in self.shared.inbox.take_all() {
+            match (subject, input) {
+                (_, Input::DeclareZone(declaration)) => self.zones.declare_zone(declaration),
+                (_, Input::Declare(declaration)) => self.zones.declare(declaration),
+                (Subject::Zone(zone), Input::RetireZone | Input::Forget) => {
+                    self.zones.retire_zone(&zone);
+                }
+                (Subject::Object(owner), Input::Forget | Input::RetireZone) => {
+                    self.zones.forget(&owner);
+                }
+            }
+        }
+    }
+
+    fn start_steps(&mut self) {
+        let now = self.started.elapsed();
+        self.ready.extend(self.zones.take_work());
+        while self.running.len() < STEPS_MAX
+            && let Some(zone) = self.ready.pop_first()
+        {
+            while let Some(step) = self.zones.next_step(&zone, now) {
+                let work = carry_out(self.servers.clone(), zone.clone(), step);
+                self.running.push(Box::pin(work));
+            }
+        }
+        self.ready.extend(self.zones.take_work());
+    }
+
+    fn complete(&mut self, zone: &Name, completion: Completion) {
+        self.shared.metrics.count(&completion);
+        self.zones
+            .complete(zone, completion, self.started.elapsed());
+    }
+
+    fn publish(&mut self) {
+        let events = self.zones.take_events();
+        if !events.is_empty() {
+            let listeners = self
+                .shared
+                .listeners
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            for event in events {
+                for (concern, queue) in listeners.iter() {
+                    if concern(&event.owner) {
+                        queue.push(event.owner.clone(), event.clone());
+                    }
+                }
+            }
+        }
+        let events = self.zones.take_zone_events();
+        if !events.is_empty() {
+            let listeners = self
+                .shared
+                .zone_listeners
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            for event in events {
+                for queue in listeners.iter() {
+                    queue.push(event.zone.clone(), event.clone());
+                }
+            }
+        }
+    }
+}
+
+/// Carries out one step.
+///
+/// Cancellation: a dropped step leaves the world as it was or as asked; the next run reads it again.
+async fn carry_out(servers: Servers, zone: Name, step: Step) -> (Name, Completion) {
+    let Servers { server, host } = servers;
+    let completion = match step {
+        Step::Open(records) => Completion::Read(open(&*server, host, &zone, records).await),
+        Step::Read => Completion::Read(server.transfer(&zone).await),
+        Step::Check => Completion::Checked(server.serial(&zone).await),
+        Step::Commit(changes) => Completion::Sent(send_changes(&*server, &zone, changes).await),
+        Step::Verify(keys) => {
+            let read = server.read(&zone, &keys).await;
+            Completion::Verified(keys, read)
+        }
+        Step::Close => Completion::Closed(match host {
+            Some(host) => host.delete(&zone).await,
+            None => Ok(()),
+        }),
+    };
+    (zone, completion)
+}
+
+async fn open(
+    server: &dyn NameServer,
+    host: Option<Arc<dyn ZoneHost>>,
+    zone: &Name,
+    records: Option<Vec<Record>>,
+) -> Result<bindery_core::zones::ZoneContent, Fault> {
+    match (host, records) {
+        (Some(host), Some(records)) => host.create(zone, &records).await?,
+        (None, Some(_)) => {
+            let message = "no server is managed here that could serve this zone";
+            return Err(Fault::new(FaultKind::NoSuchZone, message));
+        }
+        (_, None) => {}
+    }
+    server.transfer(zone).await
+}

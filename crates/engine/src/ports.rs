@@ -1,0 +1,49 @@
+//! What the engine needs of the world, declared here and implemented by adapters.
+
+use bindery_core::{
+    Change, Fault, Name, Record, RecordKey, Serial,
+    zones::{ReadBack, ZoneContent},
+};
+use futures::future::BoxFuture;
+
+/// An authoritative name server that takes updates.
+///
+/// Cancellation: dropping a future may leave an update applied or not; the engine never drops one
+/// except when the process ends, and reads the zone again when it starts.
+pub trait NameServer: Send + Sync + 'static {
+    /// Transfers a whole zone.
+    fn transfer<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<ZoneContent, Fault>>;
+
+    /// The serial of a zone's SOA.
+    fn serial<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<Serial, Fault>>;
+
+    /// Applies changes in the order given as ONE atomic message, with their preconditions.
+    ///
+    /// Limits: [`bindery_core::FaultKind::TooLong`] where they do not fit into one message.
+    fn update<'a>(
+        &'a self,
+        zone: &'a Name,
+        changes: &'a [Change],
+    ) -> BoxFuture<'a, Result<(), Fault>>;
+
+    /// Reads record sets back as they are served, with the serial.
+    fn read<'a>(
+        &'a self,
+        zone: &'a Name,
+        keys: &'a [RecordKey],
+    ) -> BoxFuture<'a, Result<ReadBack, Fault>>;
+}
+
+/// Creates and deletes zones, where Bindery manages the server.
+pub trait ZoneHost: Send + Sync + 'static {
+    /// Makes sure that the zone exists. A zone that exists already is left as it is; a new one
+    /// starts with `records`, its SOA and NS among them.
+    fn create<'a>(
+        &'a self,
+        zone: &'a Name,
+        records: &'a [Record],
+    ) -> BoxFuture<'a, Result<(), Fault>>;
+
+    /// Deletes the zone with everything in it; a zone that is not there is no fault.
+    fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>>;
+}
