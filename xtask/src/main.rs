@@ -46,7 +46,7 @@ fn run() -> Result<()> {
         Task::Tidy => tidy::run(&root),
         Task::Crd(mode) => generated::crd(&root, mode),
         Task::Docs(mode) => generated::docs(&root, mode),
-        Task::Sim { first, seeds } => steps::simulation(&root, first, seeds).run(),
+        Task::Sim { first, seeds } => steps::simulate(&root, first, seeds),
         Task::Bench { rest } => bench(&root, &rest),
         Task::Setup => steps::setup(&root),
     }
