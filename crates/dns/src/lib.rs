@@ -4,5 +4,12 @@
 //! change as written that the server did not acknowledge.
 
 mod key;
+mod link;
+mod notify;
+mod server;
+mod update;
+pub mod wire;
 
 pub use key::{Algorithm, Key, KeyProblem};
+pub use notify::send_notify;
+pub use server::{Clock, Server};

@@ -1,0 +1,200 @@
+//! What went wrong, in words that say what to do.
+
+use bindery_core::{Fault, FaultKind, Name};
+use domain::tsig::ValidationError;
+
+use super::{Server, u64_of};
+use crate::key::Key;
+use crate::wire::rcode;
+
+impl Server {
+    fn key_name(&self) -> String {
+        self.key
+            .as_ref()
+            .map_or_else(|| "(no key)".to_owned(), Key::name)
+    }
+
+    /// Nothing was written.
+    pub(super) fn unreachable(&self, reason: &str) -> Fault {
+        Fault::new(
+            FaultKind::Unreachable,
+            format!(
+                "name server {} cannot be reached: {reason}; check that it runs and that TCP to \
+                 this port is open",
+                self.address
+            ),
+        )
+    }
+
+    /// The outcome is unknown.
+    pub(super) fn lost(&self, reason: &str) -> Fault {
+        Fault::new(
+            FaultKind::Lost,
+            format!("name server {} did not answer: {reason}", self.address),
+        )
+    }
+
+    pub(super) fn malformed(&self) -> Fault {
+        Fault::new(
+            FaultKind::Malformed,
+            format!(
+                "name server {} sent an answer that is not valid DNS",
+                self.address
+            ),
+        )
+    }
+
+    pub(super) fn too_long(&self) -> Fault {
+        Fault::new(
+            FaultKind::TooLong,
+            format!("the message to {} would exceed 65535 bytes", self.address),
+        )
+    }
+
+    pub(super) fn no_such_zone(&self, zone: &Name) -> Fault {
+        Fault::new(
+            FaultKind::NoSuchZone,
+            format!(
+                "name server {} has no zone {zone}; add it there as a primary zone",
+                self.address
+            ),
+        )
+    }
+
+    /// A query was answered with an error.
+    pub(super) fn query_refused(&self, zone: &Name, code: u8) -> Fault {
+        match code {
+            // Servers without recursion refuse names of zones that they do not have.
+            rcode::REFUSED | rcode::NOTAUTH | rcode::NXDOMAIN => self.no_such_zone(zone),
+            rcode::SERVFAIL => self.refusal(
+                code,
+                &format!("cannot serve zone {zone}; look for the zone in its log"),
+            ),
+            _ => self.refusal(code, &format!("did not answer a query in zone {zone}")),
+        }
+    }
+
+    /// A transfer was answered with an error.
+    pub(super) fn transfer_refused(&self, zone: &Name, code: u8) -> Fault {
+        match code {
+            rcode::NOTAUTH | rcode::NXDOMAIN => self.no_such_zone(zone),
+            rcode::REFUSED => self.refusal(
+                code,
+                &format!(
+                    "does not let key \"{key}\" transfer zone {zone}; allow it there, in \
+                     named.conf with `allow-transfer {{ key \"{key}\"; }};`",
+                    key = self.key_name()
+                ),
+            ),
+            _ => self.refusal(code, &format!("did not transfer zone {zone}")),
+        }
+    }
+
+    /// An update was answered with an error.
+    pub(super) fn update_refused(&self, zone: &Name, code: u8) -> Fault {
+        let prerequisite = |what: &str| {
+            Fault::new(
+                FaultKind::Prerequisite(u16::from(code)),
+                format!("zone {zone} on {} has changed: {what}", self.address),
+            )
+        };
+        match code {
+            rcode::YXRRSET => prerequisite("a record set exists that should not (YXRRSET)"),
+            rcode::NXRRSET => prerequisite("a record set is not as expected (NXRRSET)"),
+            rcode::YXDOMAIN => prerequisite("a name exists that should not (YXDOMAIN)"),
+            rcode::NXDOMAIN => prerequisite("a name that should exist does not (NXDOMAIN)"),
+            rcode::NOTAUTH => self.no_such_zone(zone),
+            rcode::REFUSED => self.refusal(
+                code,
+                &format!(
+                    "does not let key \"{key}\" update zone {zone}; allow it there, in \
+                     named.conf with `allow-update {{ key \"{key}\"; }};` or an `update-policy`",
+                    key = self.key_name()
+                ),
+            ),
+            rcode::NOTZONE => {
+                self.refusal(code, &format!("says that a name is not in zone {zone}"))
+            }
+            rcode::NOTIMP => self.refusal(
+                code,
+                &format!("does not take updates of zone {zone}; it must be a dynamic primary zone"),
+            ),
+            _ => self.refusal(
+                code,
+                &format!("did not apply an update of zone {zone}; its log says why"),
+            ),
+        }
+    }
+
+    fn refusal(&self, code: u8, what: &str) -> Fault {
+        Fault::new(
+            FaultKind::Refused(u16::from(code)),
+            format!(
+                "name server {} {what} ({})",
+                self.address,
+                rcode::name(code)
+            ),
+        )
+    }
+
+    /// The signature of an answer does not hold, or the server did not accept ours.
+    pub(super) fn bad_signature(&self, error: ValidationError, code: u8) -> Fault {
+        let key = self.key_name();
+        let server = &self.address;
+        let message = match error {
+            ValidationError::ServerBadKey | ValidationError::BadKey => format!(
+                "name server {server} does not know key \"{key}\" (BADKEY); give it the same \
+                 key, name and algorithm included"
+            ),
+            ValidationError::ServerBadSig | ValidationError::BadSig => format!(
+                "key \"{key}\" has another secret on name server {server} (BADSIG); give both \
+                 sides the same"
+            ),
+            ValidationError::ServerBadTime {
+                client,
+                server: theirs,
+            } => {
+                let (ours, theirs) = (u64_of(client), u64_of(theirs));
+                format!(
+                    "the clock of name server {server} differs from ours by {} seconds \
+                     (BADTIME); set both by NTP",
+                    ours.abs_diff(theirs)
+                )
+            }
+            ValidationError::BadTime => format!(
+                "the clock of name server {server} differs from ours by more than 300 seconds \
+                 (BADTIME); set both by NTP"
+            ),
+            ValidationError::ServerUnsigned => format!(
+                "name server {server} answered {} without a signature; check that it has key \
+                 \"{key}\"",
+                rcode::name(code)
+            ),
+            ValidationError::BadAlg
+            | ValidationError::BadOther
+            | ValidationError::BadTrunc
+            | ValidationError::FormErr
+            | ValidationError::TooManyUnsigned => {
+                format!("name server {server} signed its answer wrongly: {error}")
+            }
+        };
+        Fault::new(FaultKind::BadKey, message)
+    }
+
+    /// Whether the kept connection is gone, so that asking again is asking anew.
+    pub(super) async fn is_gone(&self, fault: &Fault) -> bool {
+        match fault.kind {
+            FaultKind::Lost | FaultKind::Unreachable => {
+                let kept = self.link.lock().await;
+                // An overdue answer has had its time; a closed connection is worth another try.
+                kept.as_ref().is_some_and(|link| link.is_broken())
+            }
+            FaultKind::Refused(_)
+            | FaultKind::Prerequisite(_)
+            | FaultKind::NoSuchZone
+            | FaultKind::BadKey
+            | FaultKind::TooLong
+            | FaultKind::Malformed => false,
+        }
+    }
+}
