@@ -79,13 +79,17 @@ const TEXT_RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     rust::banned_text,
     rust::sleeping_tests,
     rust::unbiased_selects,
+    rust::stray_tasks,
+    rust::flag_parameters,
     reach::orphans,
     dependencies::reasons,
+    dependencies::denied_alike,
     decisions::complete,
     links::dead,
     promises::named_tests,
     promises::documents,
     promises::outside_paths,
+    promises::explained_reasons,
 ];
 
 /// Rules over cargo's metadata.

@@ -8,33 +8,27 @@ use super::tree::Tree;
 
 const MANIFEST: &str = "Cargo.toml";
 const LOCKFILE: &str = "Cargo.lock";
+const EXCEPTIONS: &str = "xtask/src/tidy/dependencies.rs";
+const DENY: &str = "deny.toml";
 
 /// Packages that may be in the tree in two versions, each with the reason and how it ends.
 const DUPLICATES_ALLOWED: &[(&str, &str)] = &[
     (
         "base64",
-        "domain and hyper-util's friends are a release apart; ends with their next release",
+        "kube-client and serde-saphyr are on 0.23, k8s-openapi and tower-http on 0.22",
     ),
     (
         "bitflags",
-        "inotify below notify is still on 1.x; a header of a few macros",
+        "only the lock file: an optional `defmt` is on 1.x",
     ),
     (
         "getrandom",
-        "ring is on 0.2, ahash and tempfile on newer ones; a system call wrapper",
+        "ring, ahash and rand are each a release apart; a wrapper of one system call",
     ),
-    ("hashbrown", "indexmap and schemars are one release apart"),
-    (
-        "r-efi",
-        "only named by getrandom for UEFI; never built here",
-    ),
+    ("hashbrown", "kube-runtime is one release behind indexmap"),
     ("syn", "derive crates move to 3 one by one; build time only"),
-    (
-        "thiserror",
-        "cel below kube-cel is still on 1.x; derives only",
-    ),
+    ("thiserror", "cel below kube-cel is on 1.x; derives only"),
     ("thiserror-impl", "follows thiserror"),
-    ("windows-sys", "never built here"),
 ];
 
 /// Licences that a binary under Apache-2.0 may include.
@@ -85,7 +79,7 @@ pub(super) fn reasons(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// One version of each package, but for the reasoned exceptions.
+/// One version of each package, but for the reasoned exceptions; and no exception that is not needed.
 pub(super) fn duplicates(metadata: &Metadata) -> Vec<Finding> {
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for package in metadata.foreign() {
@@ -94,24 +88,23 @@ pub(super) fn duplicates(metadata: &Metadata) -> Vec<Finding> {
             .or_default()
             .push(&package.version);
     }
-    versions
-        .into_iter()
-        .filter(|(_, versions)| versions.len() > 1)
-        .filter(|(name, _)| {
-            DUPLICATES_ALLOWED
-                .iter()
-                .all(|(allowed, _)| allowed != name)
-        })
-        .map(|(name, versions)| {
-            let message = format!(
-                "{name} is there {} times ({}): bring them together, or give a reason in \
-                 xtask/src/tidy/dependencies.rs",
-                versions.len(),
-                versions.join(", ")
-            );
-            Finding::failure(LOCKFILE, 1, message)
-        })
-        .collect()
+    versions.retain(|_, versions| versions.len() > 1);
+    let mut findings = Vec::new();
+    for (name, _) in DUPLICATES_ALLOWED {
+        if versions.remove(name).is_none() {
+            let message = format!("{name} is there once: its exception can go");
+            findings.push(Finding::note(EXCEPTIONS, 1, message));
+        }
+    }
+    for (name, versions) in versions {
+        let message = format!(
+            "{name} is there {} times ({}): bring them together, or give a reason in {EXCEPTIONS}",
+            versions.len(),
+            versions.join(", ")
+        );
+        findings.push(Finding::failure(LOCKFILE, 1, message));
+    }
+    findings
 }
 
 /// Every licence is one that we may ship under.
@@ -126,6 +119,24 @@ pub(super) fn licences(metadata: &Metadata) -> Vec<Finding> {
                 package.name
             );
             Finding::failure(LOCKFILE, 1, message)
+        })
+        .collect()
+}
+
+/// cargo-deny, where it is installed, allows the same licences.
+pub(super) fn denied_alike(tree: &Tree) -> Vec<Finding> {
+    let Some(file) = tree.file(DENY) else {
+        return Vec::new();
+    };
+    LICENCES
+        .iter()
+        .filter(|licence| !file.text.contains(&format!("\"{licence}\"")))
+        .map(|licence| {
+            Finding::failure(
+                DENY,
+                1,
+                format!("{licence} is allowed by tidy and not here"),
+            )
         })
         .collect()
 }
@@ -244,8 +255,20 @@ debug = 1
         assert!(
             show(&duplicates(&twice("hyper"))).contains("hyper is there 2 times (1.0.0, 2.0.0)")
         );
-        assert_eq!(duplicates(&twice("syn")), []);
+        assert!(!show(&duplicates(&twice("syn"))).contains("syn is"));
+        assert!(show(&duplicates(&twice("hyper"))).contains("note: syn is there once"));
         assert!(show(&licences(&twice("syn"))).contains("GPL-3.0-only"));
+    }
+
+    #[test]
+    fn the_two_lists_of_licences_agree() {
+        let all = format!("{LICENCES:?}");
+        assert_eq!(check(denied_alike, &[("deny.toml", &all)]), "");
+        let fewer = all.replace("\"MIT\"", "");
+        assert_eq!(
+            check(denied_alike, &[("deny.toml", &fewer)]),
+            "deny.toml:1: MIT is allowed by tidy and not here"
+        );
     }
 
     #[test]

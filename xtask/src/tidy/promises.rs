@@ -9,6 +9,9 @@ const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const TEST: &str = "Test: ";
 /// How an invariant says that its test is still to be written.
 const NONE_YET: &str = "none yet";
+/// Where the reasons of conditions are listed in code, and where they are explained.
+const REASONS: &str = "crates/core/src/reason.rs";
+const GUIDE: &str = "docs/troubleshooting.md";
 /// Where the files of the house may be mentioned that are not part of the project.
 const OUTSIDE_ALLOWED: &[&str] = &[".ci/", "tests/", "xtask/src/tidy/"];
 
@@ -100,6 +103,24 @@ pub(super) fn outside_paths(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Every reason that a status can give is explained to users.
+pub(super) fn explained_reasons(tree: &Tree) -> Vec<Finding> {
+    let Some(file) = tree.file(REASONS) else {
+        return Vec::new();
+    };
+    let guide = tree.file(GUIDE).map_or("", |file| file.text.as_str());
+    file.text
+        .lines()
+        .skip_while(|line| line.trim() != "Reason {")
+        .skip(1)
+        .take_while(|line| line.trim() != "}")
+        .filter_map(|line| line.trim().strip_suffix(','))
+        .filter(|word| word.chars().all(char::is_alphanumeric))
+        .filter(|word| !guide.contains(&format!("| `{word}` |")))
+        .map(|word| Finding::failure(GUIDE, 1, format!("the reason `{word}` is not explained")))
+        .collect()
+}
+
 /// Whether a line begins a numbered item.
 fn is_item(line: &str) -> bool {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
@@ -155,6 +176,17 @@ mod tests {
             (".ci/run", "../shared\n"),
         ];
         assert!(check(outside_paths, &files).starts_with("docs/a.md:2: names a path outside"));
+    }
+
+    #[test]
+    fn a_reason_without_an_explanation_is_named() {
+        let code =
+            "    Reason {\n        /// Done, at last.\n        Done,\n        Held,\n    }\n}\n";
+        let files = [(REASONS, code), (GUIDE, "| `Done` | nothing |\n")];
+        assert_eq!(
+            check(explained_reasons, &files),
+            "docs/troubleshooting.md:1: the reason `Held` is not explained"
+        );
     }
 
     #[test]

@@ -14,6 +14,9 @@ const BANNED_MODULES: &[&str] = &["utils", "helpers", "common", "types", "manage
 /// What a pause in a polling loop is marked with, on its line or the one above.
 const PAUSE: &str = "pause between polls";
 
+/// Lines that a signature may take.
+const SIGNATURE_LEN: usize = 10;
+
 /// Text that no Rust file has, with what to do instead.
 const BANNED_TEXT: &[(&str, &str)] = &[
     ("#[ignore", "a test runs or is removed; none is ignored"),
@@ -176,6 +179,56 @@ pub(super) fn unbiased_selects(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Tasks are started by the supervisor, which notices when one ends.
+pub(super) fn stray_tasks(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree
+        .rust()
+        .filter(|file| !file.is_test() && !file.path.starts_with(RULES))
+    {
+        let tests = file.tests_begin().unwrap_or(usize::MAX);
+        for (number, line) in file.lines().take_while(|(number, _)| *number < tests) {
+            let code = line.split("//").next().unwrap_or_default();
+            if code.contains("tokio::spawn(") && !file.path.ends_with("/supervisor.rs") {
+                let message = "tasks are started by the supervisor (or owned by a `JoinSet`)";
+                findings.push(Finding::failure(&file.path, number, message));
+            }
+        }
+    }
+    findings
+}
+
+/// A `true` at a call says nothing; an enum does.
+pub(super) fn flag_parameters(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree
+        .rust()
+        .filter(|file| !file.is_test() && !file.path.starts_with(RULES))
+    {
+        for (number, line) in file.lines() {
+            let code = line.trim_start();
+            let public = ["pub fn ", "pub async fn ", "pub const fn "];
+            if !public.iter().any(|start| code.starts_with(start)) {
+                continue;
+            }
+            let rest: Vec<&str> = file
+                .text
+                .lines()
+                .skip(number - 1)
+                .take(SIGNATURE_LEN)
+                .collect();
+            let rest = rest.join(" ");
+            let signature = rest.split(" {").next().unwrap_or(&rest);
+            let parameters = signature.split(" -> ").next().unwrap_or(signature);
+            if parameters.contains(": bool") {
+                let message = "a public function takes no `bool`: give the choice a name (an enum)";
+                findings.push(Finding::failure(&file.path, number, message));
+            }
+        }
+    }
+    findings
+}
+
 fn is_crate_root(path: &str) -> bool {
     path.ends_with("src/lib.rs") || path.ends_with("src/main.rs") && !path.starts_with("tests/")
 }
@@ -260,6 +313,30 @@ mod tests {
         let bad = "tokio::select! {\n    a = b => {}\n";
         assert_eq!(check(unbiased_selects, &[("a.rs", good)]), "");
         assert!(check(unbiased_selects, &[("a.rs", bad)]).starts_with("a.rs:1: "));
+    }
+
+    #[test]
+    fn a_task_outside_the_supervisor_is_found_unless_a_test_starts_it() {
+        let text = "tokio::spawn(x);\n#[cfg(test)]\nmod tests {\n    tokio::spawn(y);\n}\n";
+        let found = check(stray_tasks, &[("crates/a/src/a.rs", text)]);
+        assert!(
+            found.starts_with("crates/a/src/a.rs:1: ") && !found.contains('\n'),
+            "{found}"
+        );
+        assert_eq!(
+            check(stray_tasks, &[("crates/a/src/supervisor.rs", text)]),
+            ""
+        );
+    }
+
+    #[test]
+    fn a_flag_in_a_public_signature_is_found_and_a_returned_one_is_not() {
+        let text = "pub fn a(\n    x: u8,\n    deep: bool,\n) -> u8 {\npub fn b(x: u8) -> bool {\nfn c(d: bool) {\n";
+        let found = check(flag_parameters, &[("crates/a/src/a.rs", text)]);
+        assert!(
+            found.starts_with("crates/a/src/a.rs:1: ") && !found.contains('\n'),
+            "{found}"
+        );
     }
 
     #[test]
