@@ -1,1 +1,8 @@
-//! Placeholder until its part lands.
+//! Test kit: the whole system in one process, on virtual time, with faults.
+//!
+//! Nothing here may ever reach a network, a real clock or real randomness: a run is a function of
+//! its seed. It must *never* be linked into the `bindery` binary.
+
+pub mod nameserver;
+
+pub use nameserver::{FakeNameServer, Fate, Faultless, Faults, Operation};

@@ -1,0 +1,342 @@
+//! A name server in memory that behaves as RFC 2136 says and fails when it is told to.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bindery_core::{
+    Change, Expect, Fault, FaultKind, Name, Record, RecordData, RecordKey, RecordSet, RecordType,
+    Serial,
+    zones::{ReadBack, ZoneContent},
+};
+use bindery_engine::ports::{NameServer, ZoneHost};
+use futures::future::BoxFuture;
+
+/// Response code of a refused request (RFC 1035).
+const REFUSED: u16 = 5;
+/// Response code of a set that exists though it should not (RFC 2136).
+const YXRRSET: u16 = 7;
+/// Response code of a set that does not exist as it should (RFC 2136).
+const NXRRSET: u16 = 8;
+
+/// What a request to the server asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A query or a transfer.
+    Read,
+    /// An update, or the creation or deletion of a zone.
+    Write,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is carried out and answered.
+    Pass,
+    /// It never arrives.
+    Unreachable,
+    /// It never arrives, and the sender cannot tell.
+    LostRequest,
+    /// It is carried out, and the answer never arrives.
+    LostAnswer,
+}
+
+/// Decides the fate of each request, and how long it takes.
+pub trait Faults: Send + Sync + 'static {
+    /// The fate of a request that arrives now.
+    fn fate(&self, operation: Operation) -> (Fate, Duration);
+}
+
+/// No faults and no delay.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faultless;
+
+impl Faults for Faultless {
+    fn fate(&self, _operation: Operation) -> (Fate, Duration) {
+        (Fate::Pass, Duration::ZERO)
+    }
+}
+
+/// A name server in memory. Cloning gives another handle to the same server.
+#[derive(Clone)]
+pub struct FakeNameServer {
+    zones: Arc<Mutex<BTreeMap<Name, ZoneContent>>>,
+    faults: Arc<dyn Faults>,
+}
+
+impl Default for FakeNameServer {
+    fn default() -> Self {
+        Self::new(Faultless)
+    }
+}
+
+impl FakeNameServer {
+    /// A server without zones.
+    pub fn new(faults: impl Faults) -> Self {
+        Self {
+            zones: Arc::default(),
+            faults: Arc::new(faults),
+        }
+    }
+
+    /// Adds a zone that somebody else manages, with a SOA and these lines.
+    pub fn add_zone(&self, zone: &Name, records: &[Record]) {
+        self.zones()
+            .entry(zone.clone())
+            .or_insert_with(|| content(records));
+    }
+
+    /// Removes a zone behind everybody's back.
+    pub fn lose_zone(&self, zone: &Name) {
+        self.zones().remove(zone);
+    }
+
+    /// Writes a record behind everybody's back.
+    pub fn write_foreign(&self, zone: &Name, record: &Record) {
+        if let Some(content) = self.zones().get_mut(zone) {
+            let key = RecordKey {
+                name: record.name.clone(),
+                rtype: record.data.rtype(),
+            };
+            add(
+                content,
+                &key,
+                record.ttl,
+                std::slice::from_ref(&record.data),
+            );
+            content.serial = Serial(content.serial.0.wrapping_add(1));
+        }
+    }
+
+    /// A zone as it is now.
+    #[must_use]
+    pub fn content(&self, zone: &Name) -> Option<ZoneContent> {
+        self.zones().get(zone).cloned()
+    }
+
+    /// One record set as it is now.
+    #[must_use]
+    pub fn set(&self, zone: &Name, key: &RecordKey) -> Option<RecordSet> {
+        self.zones().get(zone)?.sets.get(key).cloned()
+    }
+
+    /// All records of a zone but its SOA, as sorted zone-file lines.
+    #[must_use]
+    pub fn lines(&self, zone: &Name) -> Vec<String> {
+        let zones = self.zones();
+        let sets = zones
+            .get(zone)
+            .map(|content| &content.sets)
+            .into_iter()
+            .flatten();
+        sets.filter(|(key, _)| key.rtype != RecordType::Soa)
+            .flat_map(|(key, set)| {
+                set.data().iter().map(|data| {
+                    Record {
+                        name: key.name.clone(),
+                        ttl: set.ttl,
+                        data: data.clone(),
+                    }
+                    .to_string()
+                })
+            })
+            .collect()
+    }
+
+    /// Carries out a request according to its fate.
+    async fn serve<T>(
+        &self,
+        operation: Operation,
+        work: impl FnOnce(&mut BTreeMap<Name, ZoneContent>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let (fate, delay) = self.faults.fate(operation);
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        match fate {
+            Fate::Pass => work(&mut self.zones()),
+            Fate::Unreachable => Err(Fault::new(FaultKind::Unreachable, "connection refused")),
+            Fate::LostRequest => Err(Fault::new(FaultKind::Lost, "no answer in time")),
+            Fate::LostAnswer => {
+                // The outcome is whatever it is; the sender does not hear of it.
+                let _unheard = work(&mut self.zones());
+                Err(Fault::new(FaultKind::Lost, "no answer in time"))
+            }
+        }
+    }
+
+    fn zones(&self) -> MutexGuard<'_, BTreeMap<Name, ZoneContent>> {
+        self.zones.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl NameServer for FakeNameServer {
+    fn transfer<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<ZoneContent, Fault>> {
+        Box::pin(self.serve(Operation::Read, move |zones| find(zones, zone).cloned()))
+    }
+
+    fn serial<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<Serial, Fault>> {
+        Box::pin(self.serve(Operation::Read, move |zones| Ok(find(zones, zone)?.serial)))
+    }
+
+    fn update<'a>(
+        &'a self,
+        zone: &'a Name,
+        changes: &'a [Change],
+    ) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.serve(Operation::Write, move |zones| {
+            let content = find(zones, zone)?;
+            for change in changes {
+                check(content, change)?;
+            }
+            let before = content.sets.clone();
+            for change in changes {
+                remove(content, &change.key, &change.remove);
+                add(content, &change.key, change.ttl, &change.add);
+            }
+            if content.sets != before {
+                content.serial = Serial(content.serial.0.wrapping_add(1));
+            }
+            Ok(())
+        }))
+    }
+
+    fn read<'a>(
+        &'a self,
+        zone: &'a Name,
+        keys: &'a [RecordKey],
+    ) -> BoxFuture<'a, Result<ReadBack, Fault>> {
+        Box::pin(self.serve(Operation::Read, move |zones| {
+            let content = find(zones, zone)?;
+            let sets = keys
+                .iter()
+                .map(|key| content.sets.get(key).cloned())
+                .collect();
+            Ok(ReadBack {
+                serial: content.serial,
+                sets,
+            })
+        }))
+    }
+}
+
+impl ZoneHost for FakeNameServer {
+    fn create<'a>(
+        &'a self,
+        zone: &'a Name,
+        records: &'a [Record],
+    ) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.serve(Operation::Write, move |zones| {
+            zones
+                .entry(zone.clone())
+                .or_insert_with(|| content(records));
+            Ok(())
+        }))
+    }
+
+    fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.serve(Operation::Write, move |zones| {
+            zones.remove(zone);
+            Ok(())
+        }))
+    }
+}
+
+fn find<'a>(
+    zones: &'a mut BTreeMap<Name, ZoneContent>,
+    zone: &Name,
+) -> Result<&'a mut ZoneContent, Fault> {
+    let message = format!("the server does not have the zone {zone}; create it there");
+    zones
+        .get_mut(zone)
+        .ok_or_else(|| Fault::new(FaultKind::NoSuchZone, message))
+}
+
+fn content(records: &[Record]) -> ZoneContent {
+    let mut content = ZoneContent {
+        serial: Serial(1),
+        sets: BTreeMap::new(),
+    };
+    for record in records {
+        let key = RecordKey {
+            name: record.name.clone(),
+            rtype: record.data.rtype(),
+        };
+        add(
+            &mut content,
+            &key,
+            record.ttl,
+            std::slice::from_ref(&record.data),
+        );
+    }
+    content
+}
+
+/// Checks a precondition, and a rule that stands for any server's policy: names with the label
+/// `refused` are not accepted.
+fn check(content: &ZoneContent, change: &Change) -> Result<(), Fault> {
+    if change.key.name.labels().any(|label| label == b"refused") {
+        return Err(Fault::new(
+            FaultKind::Refused(REFUSED),
+            "REFUSED: not allowed by policy",
+        ));
+    }
+    let standing = content
+        .sets
+        .get(&change.key)
+        .map_or(&[][..], RecordSet::data);
+    match &change.expect {
+        Expect::Absent if !standing.is_empty() => Err(Fault::new(
+            FaultKind::Prerequisite(YXRRSET),
+            "YXRRSET: the set exists",
+        )),
+        Expect::Exactly(data) if data != standing => Err(Fault::new(
+            FaultKind::Prerequisite(NXRRSET),
+            "NXRRSET: the set is another",
+        )),
+        Expect::Absent | Expect::Exactly(_) | Expect::Anything => Ok(()),
+    }
+}
+
+fn remove(content: &mut ZoneContent, key: &RecordKey, gone: &[RecordData]) {
+    if let Some(set) = content.sets.get(key) {
+        let left: Vec<RecordData> = set
+            .data()
+            .iter()
+            .filter(|data| !gone.contains(data))
+            .cloned()
+            .collect();
+        if left.is_empty() {
+            content.sets.remove(key);
+        } else {
+            let left = RecordSet::new(set.ttl, left);
+            content.sets.insert(key.clone(), left);
+        }
+    }
+}
+
+/// Adds records; what may not stand beside a CNAME is left out silently (RFC 2136 section 3.4.2.2).
+fn add(content: &mut ZoneContent, key: &RecordKey, ttl: u32, data: &[RecordData]) {
+    if data.is_empty() {
+        return;
+    }
+    let is_cname = key.rtype == RecordType::Cname;
+    let clash = content.sets.keys().any(|other| {
+        other.name == key.name
+            && other.rtype != key.rtype
+            && (is_cname || other.rtype == RecordType::Cname)
+    });
+    if clash {
+        return;
+    }
+    let standing = content.sets.get(key).filter(|_| !is_cname);
+    let all = standing
+        .map_or(&[][..], RecordSet::data)
+        .iter()
+        .chain(data)
+        .cloned();
+    let set = RecordSet::new(ttl, all.collect::<Vec<_>>());
+    content.sets.insert(key.clone(), set);
+}
