@@ -1,1 +1,17 @@
-//! Placeholder until its part lands.
+//! The custom resources of Bindery: their types, schemas and conversion to core values.
+//!
+//! One module per API group and version. Conversions are pure and collect problems that name
+//! fields. This crate must *never* hold a client, do I/O or decide what is published.
+
+pub mod bindy;
+pub mod externaldns;
+
+mod crds;
+mod schema;
+
+pub use bindy::v1beta1::{
+    ARecord, AaaaRecord, CaaRecord, CnameRecord, DnsZone, MxRecord, NsRecord, PtrRecord,
+    RecordStatus, SrvRecord, TxtRecord, ZoneStatus,
+};
+pub use crds::{crd_files, crds, crds_yaml};
+pub use externaldns::v1alpha1::{DnsEndpoint, DnsEndpointStatus};

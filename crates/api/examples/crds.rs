@@ -1,0 +1,4 @@
+//! Writes the definitions to standard output.
+fn main() {
+    print!("{}", bindery_api::crds_yaml());
+}
