@@ -3,6 +3,7 @@
 //! Inputs are declarations and completions of steps, outputs are steps to carry out and events to
 //! tell. Nothing here waits, writes or looks at a clock: `now` is given, as time since any start.
 
+mod completions;
 mod steps;
 mod verdict;
 
@@ -144,12 +145,12 @@ impl Default for Limits {
 #[derive(Debug, Default)]
 pub struct Zones {
     limits: Limits,
-    zones: BTreeMap<Name, Zone>,
+    known: BTreeMap<Name, Zone>,
     owners: BTreeMap<ObjectRef, Declaration>,
     /// Which records are ours, by the lines that objects carry.
     evidence: BTreeMap<RecordKey, Vec<(ObjectRef, RecordData)>>,
-    changed_owners: BTreeSet<ObjectRef>,
-    changed_zones: BTreeSet<Name>,
+    owner_news: BTreeSet<ObjectRef>,
+    zone_news: BTreeSet<Name>,
     work: BTreeSet<Name>,
     timers: BTreeSet<(Duration, Name)>,
 }
@@ -208,33 +209,33 @@ impl Zones {
     /// Declares a zone, or declares it anew.
     pub fn declare_zone(&mut self, declaration: ZoneDeclaration) {
         let name = declaration.zone.clone();
-        let zone = self.zones.entry(name.clone()).or_default();
+        let zone = self.known.entry(name.clone()).or_default();
         let reopened = zone.declared.is_none();
         zone.declared = Some(declaration);
         zone.parent.want();
         if reopened {
             self.claim_again(&name);
         }
-        self.changed_zones.insert(name.clone());
+        self.zone_news.insert(name.clone());
         self.work.insert(name);
     }
 
     /// Takes a zone back. What we wrote into it goes first; then it is deleted where it is ours.
     pub fn retire_zone(&mut self, name: &Name) {
-        let Some(zone) = self.zones.get_mut(name) else {
+        let Some(zone) = self.known.get_mut(name) else {
             return;
         };
         zone.declared = None;
         zone.parent.retire();
         self.claim_again(name);
-        self.changed_zones.insert(name.clone());
+        self.zone_news.insert(name.clone());
         self.work.insert(name.clone());
     }
 
     /// Replaces everything that one object asks for.
     pub fn declare(&mut self, declaration: Declaration) {
         let owner = declaration.owner.clone();
-        self.changed_owners.insert(owner.clone());
+        self.owner_news.insert(owner.clone());
         let before = self.owners.get(&owner);
         if let Some(before) = before
             && (
@@ -258,7 +259,7 @@ impl Zones {
             self.forget_claims(before, &mut names);
         }
         for (index, claim) in declaration.claims.iter().enumerate() {
-            let zone = self.zones.entry(claim.zone.clone()).or_default();
+            let zone = self.known.entry(claim.zone.clone()).or_default();
             let node = zone.nodes.entry(claim.key.name.clone()).or_default();
             node.claims.insert((owner.clone(), index));
             names.insert((claim.zone.clone(), claim.key.name.clone()));
@@ -282,12 +283,12 @@ impl Zones {
         for (zone, name) in names {
             self.remerge(&zone, &name);
         }
-        self.changed_owners.remove(owner);
+        self.owner_news.remove(owner);
     }
 
     fn forget_claims(&mut self, before: &Declaration, names: &mut BTreeSet<(Name, Name)>) {
         for (index, claim) in before.claims.iter().enumerate() {
-            let Some(zone) = self.zones.get_mut(&claim.zone) else {
+            let Some(zone) = self.known.get_mut(&claim.zone) else {
                 continue;
             };
             if let Some(node) = zone.nodes.get_mut(&claim.key.name) {
@@ -327,7 +328,7 @@ impl Zones {
     /// Looks at a set again in every zone that could hold it.
     fn mark_everywhere(&mut self, key: &RecordKey) {
         for name in ancestry(&key.name) {
-            let Some(zone) = self.zones.get_mut(&name) else {
+            let Some(zone) = self.known.get_mut(&name) else {
                 continue;
             };
             if zone.parent.actual(key).is_some() || zone.parent.desired(key).is_some() {
@@ -340,7 +341,7 @@ impl Zones {
 
     fn claim_again(&mut self, zone: &Name) {
         let names: Vec<Name> = self
-            .zones
+            .known
             .get(zone)
             .map_or_else(Vec::new, |zone| zone.nodes.keys().cloned().collect());
         for name in names {
@@ -350,7 +351,7 @@ impl Zones {
 
     /// Computes one name's desired sets anew and marks what differs.
     fn remerge(&mut self, zone_name: &Name, name: &Name) {
-        let Some(zone) = self.zones.get_mut(zone_name) else {
+        let Some(zone) = self.known.get_mut(zone_name) else {
             return;
         };
         let Some(node) = zone.nodes.get_mut(name) else {
@@ -367,7 +368,7 @@ impl Zones {
             })
         });
         let merged = merge(contenders.collect());
-        self.changed_owners
+        self.owner_news
             .extend(node.claims.iter().map(|(owner, _)| owner.clone()));
         node.losers = merged.losers;
         // A zone that is on its way out is to hold nothing of ours.
@@ -404,15 +405,15 @@ impl Zones {
     /// Marks every object that has to do with a set, since its verdict may have changed.
     fn touch_owners(&mut self, zone: &Name, key: &RecordKey) {
         if let Some(node) = self
-            .zones
+            .known
             .get(zone)
             .and_then(|zone| zone.nodes.get(&key.name))
         {
-            self.changed_owners
+            self.owner_news
                 .extend(node.claims.iter().map(|(owner, _)| owner.clone()));
         }
         if let Some(entries) = self.evidence.get(key) {
-            self.changed_owners
+            self.owner_news
                 .extend(entries.iter().map(|(owner, _)| owner.clone()));
         }
     }

@@ -1,13 +1,13 @@
 //! Which step a zone needs next, and what its end means.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use super::{Completion, Hosting, ReadBack, Sent, Sick, Step, Verdict, ZoneContent, Zones};
+use super::{Hosting, Sick, Step, Verdict, Zones};
 use crate::{
     fault::{Fault, FaultKind},
     name::Name,
     plan::{Change, NotOwned, change},
-    record::{Record, RecordKey, RecordSet, RecordType, Serial},
+    record::{Record, RecordKey},
     tracker::Phase,
 };
 
@@ -40,7 +40,7 @@ impl Zones {
             && *at <= now
             && let Some((_, name)) = self.timers.pop_first()
         {
-            if let Some(zone) = self.zones.get_mut(&name) {
+            if let Some(zone) = self.known.get_mut(&name) {
                 zone.timer = None;
             }
             self.work.insert(name);
@@ -60,7 +60,7 @@ impl Zones {
     }
 
     fn set_timer(&mut self, name: &Name) {
-        let Some(zone) = self.zones.get_mut(name) else {
+        let Some(zone) = self.known.get_mut(name) else {
             return;
         };
         let wake = zone.wake();
@@ -76,7 +76,7 @@ impl Zones {
     }
 
     fn step(&mut self, name: &Name, now: Duration) -> Option<Step> {
-        let zone = self.zones.get_mut(name)?;
+        let zone = self.known.get_mut(name)?;
         if !zone.verify_queue.is_empty() {
             return Some(Step::Verify(std::mem::take(&mut zone.verify_queue)));
         }
@@ -106,38 +106,10 @@ impl Zones {
         }
     }
 
-    /// Takes in how a step ended.
-    pub fn complete(&mut self, name: &Name, completion: Completion, now: Duration) {
-        self.work.insert(name.clone());
-        self.changed_zones.insert(name.clone());
-        match completion {
-            Completion::Read(result) => self.read(name, result, now),
-            Completion::Checked(result) => self.checked(name, result, now),
-            Completion::Sent(sent) => self.sent(name, sent, now),
-            Completion::Verified(keys, result) => self.verified(name, &keys, result, now),
-            Completion::Closed(result) => {
-                let Some(zone) = self.zones.get_mut(name) else {
-                    return;
-                };
-                match result {
-                    Ok(()) => {
-                        zone.parent.done();
-                        zone.recover();
-                        self.touch_all_owners(name);
-                    }
-                    Err(fault) => {
-                        zone.parent.failed();
-                        self.zone_failed(name, fault, now);
-                    }
-                }
-            }
-        }
-    }
-
     /// An open zone: read again if in doubt, else commit what waits, else look at the serial.
     fn tend(&mut self, name: &Name, now: Duration) -> Option<Step> {
         let check_interval = self.limits.check_interval;
-        let zone = self.zones.get_mut(name)?;
+        let zone = self.known.get_mut(name)?;
         if zone.stale {
             if zone.parent.has_flying() {
                 return None;
@@ -147,7 +119,7 @@ impl Zones {
         }
         zone.readmit(now);
         let changes = self.batch(name, now);
-        let zone = self.zones.get_mut(name)?;
+        let zone = self.known.get_mut(name)?;
         if !changes.is_empty() {
             zone.parent.begin();
             return Some(Step::Commit(changes));
@@ -162,7 +134,7 @@ impl Zones {
 
     /// A zone on its way out: what we wrote goes first, unless the zone goes with it.
     fn wind_up(&mut self, name: &Name, now: Duration) -> Option<Step> {
-        let zone = self.zones.get_mut(name)?;
+        let zone = self.known.get_mut(name)?;
         if zone.parent.has_flying() {
             return None;
         }
@@ -176,14 +148,14 @@ impl Zones {
         }
         zone.readmit(now);
         let changes = self.batch(name, now);
-        let zone = self.zones.get_mut(name)?;
+        let zone = self.known.get_mut(name)?;
         if !changes.is_empty() {
             return Some(Step::Commit(changes));
         }
         if !zone.parent.has_unsettled() && zone.sick.is_empty() {
             zone.parent.begin();
             zone.parent.done();
-            self.changed_zones.insert(name.clone());
+            self.zone_news.insert(name.clone());
             self.touch_all_owners(name);
         }
         None
@@ -195,7 +167,7 @@ impl Zones {
         let mut changes = Vec::new();
         while changes.is_empty() {
             let keys = self
-                .zones
+                .known
                 .get(name)
                 .map_or_else(Vec::new, super::Zone::next_keys);
             if keys.is_empty() {
@@ -203,7 +175,7 @@ impl Zones {
             }
             self.fill(name, keys, now, &mut changes);
         }
-        let Some(zone) = self.zones.get_mut(name) else {
+        let Some(zone) = self.known.get_mut(name) else {
             return Vec::new();
         };
         for change in &changes {
@@ -251,7 +223,7 @@ impl Zones {
     }
 
     fn look(&self, name: &Name, key: &RecordKey) -> Look {
-        let Some(zone) = self.zones.get(name) else {
+        let Some(zone) = self.known.get(name) else {
             return Look::Settled;
         };
         let desired = zone.parent.desired(key).map(Arc::as_ref);
@@ -269,7 +241,7 @@ impl Zones {
 
     /// A set needs nothing more.
     fn settle(&mut self, name: &Name, key: &RecordKey) {
-        if let Some(zone) = self.zones.get_mut(name) {
+        if let Some(zone) = self.known.get_mut(name) {
             zone.parent.clear(key);
             zone.sick.remove(key);
             zone.ignored.remove(key);
@@ -278,7 +250,7 @@ impl Zones {
     }
 
     /// A set cannot be brought to its desired state; with a time, it is tried again after a while.
-    fn fall_sick(
+    pub(super) fn fall_sick(
         &mut self,
         name: &Name,
         key: &RecordKey,
@@ -286,7 +258,7 @@ impl Zones {
         now: Option<Duration>,
     ) {
         let retry = self.limits.retry;
-        if let Some(zone) = self.zones.get_mut(name) {
+        if let Some(zone) = self.known.get_mut(name) {
             zone.parent.clear(key);
             zone.ignored.remove(key);
             let attempts = zone.sick.get(key).map_or(0, |sick| sick.attempts) + 1;
@@ -305,226 +277,9 @@ impl Zones {
         }
         self.touch_owners(name, key);
     }
-
-    fn read(&mut self, name: &Name, result: Result<ZoneContent, Fault>, now: Duration) {
-        let Some(zone) = self.zones.get_mut(name) else {
-            return;
-        };
-        let opening = zone.parent.phase() == Phase::CreationInProgress;
-        zone.reading = false;
-        match result {
-            Ok(content) => {
-                zone.stale = false;
-                zone.serial = Some(content.serial);
-                zone.next_check = now + self.limits.check_interval;
-                zone.recover();
-                zone.sick.clear();
-                if opening {
-                    zone.parent.done();
-                }
-                zone.parent.observe_all(share(content.sets));
-                self.count_foreign(name);
-                self.touch_all_owners(name);
-            }
-            Err(fault) => {
-                if opening {
-                    zone.parent.failed();
-                } else if fault.kind == FaultKind::NoSuchZone {
-                    zone.vanish();
-                }
-                self.zone_failed(name, fault, now);
-            }
-        }
-    }
-
-    fn checked(&mut self, name: &Name, result: Result<Serial, Fault>, now: Duration) {
-        let Some(zone) = self.zones.get_mut(name) else {
-            return;
-        };
-        zone.reading = false;
-        match result {
-            Ok(serial) => {
-                zone.stale |= zone.serial != Some(serial);
-                if zone.fault.is_some() {
-                    zone.recover();
-                }
-            }
-            Err(fault) => {
-                // A server that lost the zone has to be given it again.
-                zone.stale = true;
-                self.zone_failed(name, fault, now);
-            }
-        }
-    }
-
-    fn sent(&mut self, name: &Name, sent: Sent, now: Duration) {
-        let Sent {
-            to_verify,
-            refused,
-            unsent,
-        } = sent;
-        let Some(zone) = self.zones.get_mut(name) else {
-            return;
-        };
-        if zone.parent.phase() == Phase::UpdateInProgress {
-            zone.parent.done();
-        }
-        zone.verify_queue.extend(to_verify);
-        for (key, fault) in refused {
-            let Some(zone) = self.zones.get_mut(name) else {
-                return;
-            };
-            zone.flights.remove(&key);
-            zone.parent.land(&key);
-            let verdict = Verdict::Rejected(fault);
-            self.fall_sick(name, &key, &verdict, Some(now));
-        }
-        if let Some((fault, keys)) = unsent {
-            let Some(zone) = self.zones.get_mut(name) else {
-                return;
-            };
-            for key in &keys {
-                zone.flights.remove(key);
-                zone.parent.land(key);
-            }
-            self.zone_failed(name, fault, now);
-            for key in &keys {
-                self.touch_owners(name, key);
-            }
-        }
-    }
-
-    fn verified(
-        &mut self,
-        name: &Name,
-        keys: &[RecordKey],
-        result: Result<ReadBack, Fault>,
-        now: Duration,
-    ) {
-        let Some(zone) = self.zones.get_mut(name) else {
-            return;
-        };
-        let read = match result {
-            Ok(read) => read,
-            Err(fault) => {
-                for key in keys {
-                    zone.flights.remove(key);
-                    zone.parent.land(key);
-                }
-                zone.stale = true;
-                return self.zone_failed(name, fault, now);
-            }
-        };
-        zone.serial = Some(read.serial);
-        zone.recover();
-        for (key, set) in keys.iter().zip(read.sets) {
-            let sent = zone.flights.remove(key);
-            let before = zone.parent.actual(key).cloned();
-            let wanted = zone.parent.desired(key);
-            // What is served is what was asked for: share one copy of it.
-            let seen = set.map(|set| match wanted {
-                Some(wanted) if **wanted == set => Arc::clone(wanted),
-                Some(_) | None => Arc::new(set),
-            });
-            let unmoved = before == seen;
-            zone.parent.observe(key.clone(), seen);
-            zone.parent.land(key);
-            let unchanged_wish = sent.is_some_and(|sent| sent.as_ref() == zone.parent.desired(key));
-            if unmoved && unchanged_wish {
-                zone.ignored.insert(key.clone());
-            }
-        }
-    }
-
-    /// The zone as a whole could not be read or written; everything in it waits.
-    fn zone_failed(&mut self, name: &Name, fault: Fault, now: Duration) {
-        let retry = self.limits.retry;
-        let Some(zone) = self.zones.get_mut(name) else {
-            return;
-        };
-        zone.attempts += 1;
-        zone.not_before = now + retry.delay(zone.attempts, spread(name.as_wire()));
-        let news = zone.fault.as_ref() != Some(&fault);
-        zone.fault = Some(fault);
-        if news {
-            self.touch_waiting_owners(name);
-        }
-    }
-
-    fn count_foreign(&mut self, name: &Name) {
-        let Some(zone) = self.zones.get(name) else {
-            return;
-        };
-        let foreign = zone
-            .parent
-            .children()
-            .iter()
-            .filter(|(key, set)| {
-                let apex =
-                    key.name == *name && matches!(key.rtype, RecordType::Soa | RecordType::Ns);
-                !apex && !set.data().iter().any(|data| self.is_owned(key, data))
-            })
-            .count();
-        if let Some(zone) = self.zones.get_mut(name) {
-            zone.foreign = foreign;
-        }
-    }
-
-    fn touch_all_owners(&mut self, name: &Name) {
-        if let Some(zone) = self.zones.get(name) {
-            let owners = zone.nodes.values().flat_map(|node| &node.claims);
-            self.changed_owners
-                .extend(owners.map(|(owner, _)| owner.clone()));
-        }
-        // Objects that only have something to take away from this zone.
-        let leaving = self.evidence.iter().filter(|(key, _)| key.name.is_in(name));
-        self.changed_owners.extend(
-            leaving
-                .flat_map(|(_, entries)| entries)
-                .map(|(owner, _)| owner.clone()),
-        );
-    }
-
-    /// The objects that wait for something in this zone.
-    fn touch_waiting_owners(&mut self, name: &Name) {
-        let Some(zone) = self.zones.get(name) else {
-            return;
-        };
-        if !zone.parent.is_open() {
-            return self.touch_all_owners(name);
-        }
-        let waiting: Vec<RecordKey> = zone.parent.pending().cloned().collect();
-        for key in waiting {
-            self.touch_owners(name, &key);
-        }
-    }
 }
 
 impl super::Zone {
-    fn recover(&mut self) {
-        self.fault = None;
-        self.attempts = 0;
-        self.not_before = Duration::ZERO;
-    }
-
-    /// The server does not have the zone any more: what was in it is gone.
-    fn vanish(&mut self) {
-        self.stale = false;
-        self.sick.clear();
-        match self.parent.phase() {
-            Phase::Created => self.parent.lose(),
-            Phase::DeletionPending => {
-                self.parent.begin();
-                self.parent.done();
-            }
-            Phase::NotStarted
-            | Phase::CreationInProgress
-            | Phase::UpdateInProgress
-            | Phase::DeletionInProgress
-            | Phase::Gone => {}
-        }
-    }
-
     /// Sick sets whose time has come are looked at again.
     fn readmit(&mut self, now: Duration) {
         let due: Vec<RecordKey> = self
@@ -585,15 +340,9 @@ fn ignored(key: &RecordKey) -> Fault {
     )
 }
 
-fn share(sets: BTreeMap<RecordKey, RecordSet>) -> BTreeMap<RecordKey, Arc<RecordSet>> {
-    sets.into_iter()
-        .map(|(key, set)| (key, Arc::new(set)))
-        .collect()
-}
-
 /// A number that differs between what is retried, so that what failed together does not come back
 /// together (FNV-1a; nothing here needs it to be unguessable).
-fn spread(salt: &[u8]) -> u64 {
+pub(super) fn spread(salt: &[u8]) -> u64 {
     salt.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })

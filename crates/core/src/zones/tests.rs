@@ -1,1 +1,570 @@
+//! The state machine driven to rest against a plain model of a name server.
 
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use proptest::prelude::*;
+
+use super::{
+    Completion, Hosting, Limits, ReadBack, Sent, Step, Verdict, Withdrawal, ZoneContent,
+    ZoneDeclaration, ZoneState, Zones,
+};
+use crate::{
+    Adoption, Change, Claim, Declaration, Expect, Fault, FaultKind, Kind, Name, ObjectRef, Record,
+    RecordKey, RecordSet, RecordType, Serial,
+};
+
+const ZONE: &str = "example.com.";
+
+/// The state machine and the server, with a clock that jumps to the next thing to do.
+struct World {
+    zones: Zones,
+    server: BTreeMap<Name, ZoneContent>,
+    now: Duration,
+    /// How many of the coming steps fail as unreachable.
+    failures: u32,
+    updates: usize,
+    messages: Vec<Vec<Change>>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            zones: Zones::new(Limits::default()),
+            server: BTreeMap::new(),
+            now: Duration::ZERO,
+            failures: 0,
+            updates: 0,
+            messages: Vec::new(),
+        }
+    }
+
+    /// A world with a zone that somebody else serves, holding these lines.
+    fn with_zone(lines: &str) -> Self {
+        let mut world = Self::new();
+        world.server.insert(name(ZONE), content(lines));
+        world
+            .zones
+            .declare_zone(zone_declaration(Hosting::Elsewhere));
+        world
+    }
+
+    /// Carries out steps until nothing is left but looking at serials.
+    fn settle(&mut self) {
+        for _ in 0..1_000 {
+            let mut idle = true;
+            for zone in self.zones.take_work() {
+                while let Some(step) = self.zones.next_step(&zone, self.now) {
+                    idle &= step == Step::Check;
+                    let completion = self.carry_out(&zone, step);
+                    self.zones.complete(&zone, completion, self.now);
+                }
+            }
+            if idle {
+                let Some(wake) = self.zones.next_wake() else {
+                    return;
+                };
+                if wake > self.now + Duration::from_secs(20) {
+                    return;
+                }
+                self.now = self.now.max(wake);
+                self.zones.wake(self.now);
+            }
+        }
+        panic!("the zones do not come to rest");
+    }
+
+    fn carry_out(&mut self, zone: &Name, step: Step) -> Completion {
+        if self.failures > 0 {
+            self.failures -= 1;
+            return failed(
+                step,
+                &Fault::new(FaultKind::Unreachable, "connection refused"),
+            );
+        }
+        if let Step::Open(Some(records)) = &step {
+            let lines: Vec<String> = records.iter().map(ToString::to_string).collect();
+            self.server
+                .entry(zone.clone())
+                .or_insert_with(|| content(&lines.join("\n")));
+        }
+        let Some(content) = self.server.get_mut(zone) else {
+            return match step {
+                Step::Close => Completion::Closed(Ok(())),
+                other => failed(other, &Fault::new(FaultKind::NoSuchZone, "no such zone")),
+            };
+        };
+        match step {
+            Step::Open(_) | Step::Read => Completion::Read(Ok(content.clone())),
+            Step::Check => Completion::Checked(Ok(content.serial)),
+            Step::Commit(changes) => {
+                self.messages.push(changes.clone());
+                self.updates += 1;
+                Completion::Sent(commit(content, changes))
+            }
+            Step::Verify(keys) => {
+                let sets = keys
+                    .iter()
+                    .map(|key| content.sets.get(key).cloned())
+                    .collect();
+                Completion::Verified(
+                    keys,
+                    Ok(ReadBack {
+                        serial: content.serial,
+                        sets,
+                    }),
+                )
+            }
+            Step::Close => {
+                self.server.remove(zone);
+                Completion::Closed(Ok(()))
+            }
+        }
+    }
+
+    /// The zone's lines, SOA left out.
+    fn lines(&self) -> Vec<String> {
+        let sets = self
+            .server
+            .get(&name(ZONE))
+            .map(|content| &content.sets)
+            .into_iter()
+            .flatten();
+        sets.flat_map(|(key, set)| {
+            set.data().iter().map(|data| {
+                Record {
+                    name: key.name.clone(),
+                    ttl: set.ttl,
+                    data: data.clone(),
+                }
+                .to_string()
+            })
+        })
+        .collect()
+    }
+
+    fn verdict(&self, owner: &str) -> Verdict {
+        let event = self
+            .zones
+            .event(&object(owner))
+            .expect("the object has settled");
+        event.outcomes[0].verdict.clone()
+    }
+}
+
+fn commit(content: &mut ZoneContent, changes: Vec<Change>) -> Sent {
+    let mut sent = Sent::default();
+    for Change {
+        key,
+        expect,
+        remove,
+        add,
+        ttl,
+    } in changes
+    {
+        let standing = content
+            .sets
+            .get(&key)
+            .map_or(Vec::new(), |set| set.data().to_vec());
+        let held = match &expect {
+            Expect::Absent => standing.is_empty(),
+            Expect::Exactly(data) => *data == standing,
+            Expect::Anything => true,
+        };
+        let clash = key.rtype == RecordType::Cname
+            && content
+                .sets
+                .keys()
+                .any(|other| other.name == key.name && other.rtype != key.rtype);
+        if held && !clash {
+            let left: Vec<_> = standing
+                .into_iter()
+                .filter(|data| !remove.contains(data))
+                .collect();
+            let after = RecordSet::new(ttl, left.into_iter().chain(add).collect::<Vec<_>>());
+            if after.data().is_empty() {
+                content.sets.remove(&key);
+            } else {
+                content.sets.insert(key.clone(), after);
+            }
+            content.serial = Serial(content.serial.0 + 1);
+        }
+        sent.to_verify.push(key);
+    }
+    sent
+}
+
+fn failed(step: Step, fault: &Fault) -> Completion {
+    match step {
+        Step::Open(_) | Step::Read => Completion::Read(Err(fault.clone())),
+        Step::Check => Completion::Checked(Err(fault.clone())),
+        Step::Commit(changes) => {
+            let keys = changes.into_iter().map(|change| change.key).collect();
+            Completion::Sent(Sent {
+                unsent: Some((fault.clone(), keys)),
+                ..Sent::default()
+            })
+        }
+        Step::Verify(keys) => Completion::Verified(keys, Err(fault.clone())),
+        Step::Close => Completion::Closed(Err(fault.clone())),
+    }
+}
+
+fn name(text: &str) -> Name {
+    Name::parse(text).expect("a name")
+}
+
+fn object(owner: &str) -> ObjectRef {
+    let (namespace, uid) = ("default".into(), "1".into());
+    ObjectRef {
+        kind: Kind::ARecord,
+        namespace,
+        name: owner.into(),
+        uid,
+    }
+}
+
+fn records(lines: &str) -> Vec<Record> {
+    lines
+        .lines()
+        .map(|line| line.trim().parse().expect("a record"))
+        .collect()
+}
+
+fn content(lines: &str) -> ZoneContent {
+    let mut sets: BTreeMap<RecordKey, RecordSet> = BTreeMap::new();
+    for Record { name, ttl, data } in records(lines) {
+        let key = RecordKey {
+            name,
+            rtype: data.rtype(),
+        };
+        let before = sets.get(&key).map_or(Vec::new(), |set| set.data().to_vec());
+        let all: Vec<_> = before.into_iter().chain([data]).collect();
+        sets.insert(key, RecordSet::new(ttl, all));
+    }
+    ZoneContent {
+        serial: Serial(1),
+        sets,
+    }
+}
+
+fn zone_declaration(hosting: Hosting) -> ZoneDeclaration {
+    let owner = ObjectRef {
+        kind: Kind::DnsZone,
+        ..object("zone")
+    };
+    ZoneDeclaration {
+        zone: name(ZONE),
+        owner,
+        generation: 1,
+        hosting,
+    }
+}
+
+/// A declaration of one object: lines that it asks for, and lines that it may have in DNS.
+fn declare(owner: &str, since: i64, asks: &str, carries: &str) -> Declaration {
+    let claims = records(asks).into_iter().map(|record| Claim {
+        zone: name(ZONE),
+        key: RecordKey {
+            name: record.name.clone(),
+            rtype: record.data.rtype(),
+        },
+        ttl: record.ttl,
+        data: vec![record.data],
+        field: "spec".into(),
+    });
+    let mut published = records(asks);
+    published.extend(records(carries));
+    published.sort();
+    published.dedup();
+    Declaration {
+        owner: object(owner),
+        generation: 1,
+        since,
+        claims: claims.collect(),
+        published,
+        adoption: Adoption::Refuse,
+    }
+}
+
+const WWW: &str = "www.example.com. 300 IN A 192.0.2.1";
+const WWW2: &str = "www.example.com. 300 IN A 192.0.2.2";
+
+#[test]
+fn a_claim_is_served_and_read_back() {
+    let mut world = World::with_zone("");
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    assert_eq!(world.lines(), [WWW]);
+    assert_eq!(world.verdict("www"), Verdict::Programmed(Serial(2)));
+}
+
+#[test]
+fn an_edit_adds_the_new_value_before_it_drops_the_old_in_one_message() {
+    let mut world = World::with_zone("");
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    world.zones.declare(declare("www", 1, WWW2, WWW));
+    world.settle();
+    assert_eq!(world.lines(), [WWW2]);
+    assert_eq!(world.updates, 2);
+    let event = world.zones.event(&object("www")).expect("settled");
+    assert_eq!(event.withdrawal, Withdrawal::Done);
+}
+
+#[test]
+fn what_was_published_before_a_restart_is_taken_away() {
+    let mut world = World::with_zone(&format!("old{WWW}\n{WWW}"));
+    world
+        .zones
+        .declare(declare("www", 1, WWW2, &format!("old{WWW}\n{WWW}")));
+    world.settle();
+    assert_eq!(world.lines(), [WWW2]);
+}
+
+#[test]
+fn foreign_records_stay_and_a_claim_on_them_is_told() {
+    let mut world = World::with_zone(WWW);
+    world.zones.declare(declare("www", 1, WWW2, ""));
+    world.settle();
+    assert_eq!(world.lines(), [WWW]);
+    assert_eq!(world.verdict("www"), Verdict::NotOwned);
+    let mut taking = declare("www", 1, WWW2, "");
+    taking.adoption = Adoption::Take;
+    world.zones.declare(taking);
+    world.settle();
+    assert_eq!(world.lines(), [WWW2]);
+}
+
+#[test]
+fn a_foreign_value_added_to_our_set_outlives_ours() {
+    let mut world = World::with_zone(&format!("{WWW}\n{WWW2}"));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    assert_eq!(world.verdict("www"), Verdict::Programmed(Serial(1)));
+    world.zones.declare(declare("www", 1, "", WWW));
+    world.settle();
+    assert_eq!(world.lines(), [WWW2]);
+}
+
+#[test]
+fn two_objects_share_a_set_and_leave_it_one_by_one() {
+    let mut world = World::with_zone("");
+    world.zones.declare(declare("one", 1, WWW, ""));
+    world.zones.declare(declare("two", 2, WWW2, ""));
+    world.settle();
+    assert_eq!(world.lines(), [WWW, WWW2]);
+    world.zones.declare(declare("one", 1, "", WWW));
+    world.settle();
+    assert_eq!(world.lines(), [WWW2]);
+}
+
+#[test]
+fn of_a_cname_and_an_address_the_earlier_stays_until_it_goes() {
+    let cname = "www.example.com. 300 IN CNAME other.example.com.";
+    let mut world = World::with_zone("");
+    world.zones.declare(declare("late", 2, cname, ""));
+    world.zones.declare(declare("early", 1, WWW, ""));
+    world.settle();
+    assert_eq!(world.lines(), [WWW]);
+    let conflict = Verdict::Conflict {
+        winner: object("early"),
+        held: RecordType::A,
+    };
+    assert_eq!(world.verdict("late"), conflict);
+    world.zones.declare(declare("early", 1, "", WWW));
+    world.settle();
+    assert_eq!(world.lines(), [cname]);
+    let last = world.messages.last().expect("a message");
+    assert_eq!(last.len(), 2, "the name changes its type in one message");
+    assert!(last[0].is_removal());
+}
+
+#[test]
+fn a_zone_that_the_server_lacks_is_told_and_opens_once_it_is_there() {
+    let mut world = World::new();
+    world
+        .zones
+        .declare_zone(zone_declaration(Hosting::Elsewhere));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    for zone in world.zones.take_work() {
+        let step = world.zones.next_step(&zone, world.now).expect("it opens");
+        let completion = world.carry_out(&zone, step);
+        world.zones.complete(&zone, completion, world.now);
+    }
+    assert!(matches!(world.verdict("www"), Verdict::ZoneNotReady(_)));
+    world.server.insert(name(ZONE), content(""));
+    world.settle();
+    assert_eq!(world.lines(), [WWW]);
+}
+
+#[test]
+fn a_served_zone_starts_with_its_records_inside() {
+    let mut world = World::new();
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world
+        .zones
+        .declare_zone(zone_declaration(Hosting::Served(Vec::new())));
+    world.settle();
+    assert_eq!((world.lines(), world.updates), (vec![WWW.to_owned()], 0));
+    world.zones.retire_zone(&name(ZONE));
+    world.settle();
+    assert!(world.server.is_empty());
+    let event = world
+        .zones
+        .zone_event(&name(ZONE))
+        .expect("the zone is known");
+    assert_eq!(event.state, ZoneState::Gone);
+    assert_eq!(world.verdict("www"), Verdict::NoZone);
+}
+
+#[test]
+fn a_served_zone_that_vanished_comes_back_with_its_records() {
+    let mut world = World::new();
+    world
+        .zones
+        .declare_zone(zone_declaration(Hosting::Served(Vec::new())));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    world.server.clear();
+    world.now += Duration::from_secs(60);
+    world.zones.wake(world.now);
+    world.settle();
+    assert_eq!(world.lines(), [WWW]);
+}
+
+#[test]
+fn a_zone_of_others_keeps_what_is_not_ours_when_it_is_retired() {
+    let foreign = "mail.example.com. 60 IN A 192.0.2.9";
+    let mut world = World::with_zone(foreign);
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    world.zones.retire_zone(&name(ZONE));
+    world.settle();
+    assert_eq!(world.lines(), [foreign]);
+}
+
+#[test]
+fn drift_is_noticed_by_the_serial_and_repaired() {
+    let mut world = World::with_zone("");
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    let mut drifted = content("");
+    drifted.serial = Serial(9);
+    world.server.insert(name(ZONE), drifted);
+    world.now += Duration::from_secs(60);
+    world.zones.wake(world.now);
+    world.settle();
+    assert_eq!(world.lines(), [WWW]);
+}
+
+#[test]
+fn a_cname_that_the_server_ignores_is_told_and_tried_again() {
+    let cname = "www.example.com. 300 IN CNAME other.example.com.";
+    let mut world = World::with_zone("www.example.com. 60 IN TXT \"foreign\"");
+    world.zones.declare(declare("www", 1, cname, ""));
+    let mut told = false;
+    for _ in 0..20 {
+        for zone in world.zones.take_work() {
+            while let Some(step) = world.zones.next_step(&zone, world.now) {
+                let completion = world.carry_out(&zone, step);
+                world.zones.complete(&zone, completion, world.now);
+            }
+        }
+        told |= matches!(
+            world
+                .zones
+                .event(&object("www"))
+                .map(|event| event.outcomes[0].verdict.clone()),
+            Some(Verdict::Failing(_))
+        );
+    }
+    assert!(told);
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Declare(usize, Vec<usize>),
+    Fail(u32),
+    Settle,
+}
+
+/// A few lines that clash with each other in every way there is.
+const LINES: [&str; 6] = [
+    WWW,
+    WWW2,
+    "www.example.com. 60 IN TXT \"hello\"",
+    "www.example.com. 60 IN CNAME a.example.com.",
+    "a.example.com. 60 IN A 192.0.2.3",
+    "a.example.com. 300 IN CNAME www.example.com.",
+];
+
+fn act() -> impl Strategy<Value = Act> {
+    let lines = prop::collection::vec(0..LINES.len(), 0..3);
+    prop_oneof![
+        4 => (0_usize..4, lines).prop_map(|(owner, lines)| Act::Declare(owner, lines)),
+        1 => (1_u32..4).prop_map(Act::Fail),
+        2 => Just(Act::Settle),
+    ]
+}
+
+/// Plays a history; each object carries every line that it ever asked for, as controllers see to it.
+fn play(acts: &[Act]) -> (World, BTreeMap<usize, Vec<usize>>) {
+    let mut world = World::with_zone("mail.example.com. 60 IN A 192.0.2.9");
+    let mut wishes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let mut history: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    for act in acts {
+        match act {
+            Act::Declare(owner, lines) => {
+                wishes.insert(*owner, lines.clone());
+                let lines_carried = history.entry(*owner).or_default();
+                lines_carried.extend(lines);
+                let since = i64::try_from(*owner).expect("small");
+                let text = |lines: Vec<usize>| {
+                    lines
+                        .into_iter()
+                        .map(|line| LINES[line])
+                        .collect::<Vec<_>>()
+                        .join("\n")
+                };
+                let carries = text(lines_carried.iter().copied().collect());
+                let asks = text(lines.clone());
+                world
+                    .zones
+                    .declare(declare(&owner.to_string(), since, &asks, &carries));
+            }
+            Act::Fail(failures) => world.failures += failures,
+            Act::Settle => world.settle(),
+        }
+    }
+    world.settle();
+    (world, wishes)
+}
+
+proptest! {
+    #[test]
+    fn the_history_does_not_matter_only_the_last_wishes(
+        acts in prop::collection::vec(act(), 0..20),
+    ) {
+        let (world, wishes) = play(&acts);
+        let last: Vec<Act> =
+            wishes.into_iter().map(|(owner, lines)| Act::Declare(owner, lines)).collect();
+        let (fresh, _) = play(&last);
+        prop_assert_eq!(world.lines(), fresh.lines());
+        prop_assert!(world.lines().contains(&"mail.example.com. 60 IN A 192.0.2.9".to_owned()));
+    }
+
+    #[test]
+    fn planning_again_after_everything_was_applied_finds_nothing(
+        acts in prop::collection::vec(act(), 0..20),
+    ) {
+        let (mut world, _) = play(&acts);
+        let updates = world.updates;
+        world.now += Duration::from_secs(60);
+        world.zones.wake(world.now);
+        world.settle();
+        prop_assert_eq!(world.updates, updates);
+    }
+}

@@ -105,7 +105,7 @@ impl Zones {
     /// What changed for objects since the last call; an object whose claims are still on their way
     /// is told of later.
     pub fn take_events(&mut self) -> Vec<SyncEvent> {
-        let owners = std::mem::take(&mut self.changed_owners);
+        let owners = std::mem::take(&mut self.owner_news);
         owners
             .iter()
             .filter_map(|owner| self.event(owner))
@@ -114,18 +114,18 @@ impl Zones {
 
     /// What changed for zones since the last call.
     pub fn take_zone_events(&mut self) -> Vec<ZoneEvent> {
-        let names = std::mem::take(&mut self.changed_zones);
+        let names = std::mem::take(&mut self.zone_news);
         let events = names
             .iter()
             .filter_map(|name| self.zone_event(name))
             .collect();
         for name in names {
             if self
-                .zones
+                .known
                 .get(&name)
                 .is_some_and(|zone| zone.parent.phase() == Phase::Gone && zone.nodes.is_empty())
             {
-                self.zones.remove(&name);
+                self.known.remove(&name);
             }
         }
         events
@@ -134,7 +134,7 @@ impl Zones {
     /// How one zone is now.
     #[must_use]
     pub fn zone_event(&self, name: &Name) -> Option<ZoneEvent> {
-        let zone = self.zones.get(name)?;
+        let zone = self.known.get(name)?;
         let state = match (zone.parent.phase(), &zone.fault) {
             (Phase::Gone, _) => ZoneState::Gone,
             (Phase::NotStarted | Phase::CreationInProgress, Some(fault)) => {
@@ -194,7 +194,7 @@ impl Zones {
 
     fn verdict(&self, owner: &ObjectRef, index: usize, claim: &Claim) -> Verdict {
         let Some(zone) = self
-            .zones
+            .known
             .get(&claim.zone)
             .filter(|zone| zone.declared.is_some())
         else {
@@ -238,7 +238,7 @@ impl Zones {
                 continue;
             }
             for name in ancestry(&record.name) {
-                let Some(zone) = self.zones.get(&name) else {
+                let Some(zone) = self.known.get(&name) else {
                     continue;
                 };
                 match remains(zone, &key, record) {

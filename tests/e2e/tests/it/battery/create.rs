@@ -177,7 +177,9 @@ async fn another_kind_in_the_body_is_refused(t: Scene) {
     cause(&status, "FieldValueInvalid", "kind");
     let mut body = config_map("a", json!({}));
     body["kind"] = json!("Secret");
-    t.post(&t.core("configmaps"), &body).await.refused(400, "BadRequest");
+    t.post(&t.core("configmaps"), &body)
+        .await
+        .refused(400, "BadRequest");
 }
 
 async fn another_version_in_the_body_is_refused(t: Scene) {
@@ -320,7 +322,9 @@ async fn a_deletion_time_in_a_creation_is_dropped(t: Scene) {
 
 async fn creation_in_a_collection_of_all_namespaces_is_not_allowed(t: Scene) {
     let body = config_map("a", json!({}));
-    t.post("/api/v1/configmaps", &body).await.refused(405, "MethodNotAllowed");
+    t.post("/api/v1/configmaps", &body)
+        .await
+        .refused(405, "MethodNotAllowed");
     let body = widget("a", json!({"size": 1}));
     let answer = t.post("/apis/battery.bindery.dev/v1/widgets", &body).await;
     assert!([404, 405].contains(&answer.code), "{}", answer.text);

@@ -1,0 +1,266 @@
+//! What the end of a step means for its zone.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use super::{Completion, ReadBack, Sent, Verdict, ZoneContent, Zones, steps::spread};
+use crate::{
+    fault::{Fault, FaultKind},
+    name::Name,
+    record::{RecordKey, RecordSet, RecordType, Serial},
+    tracker::Phase,
+};
+
+impl Zones {
+    /// Takes in how a step ended.
+    pub fn complete(&mut self, name: &Name, completion: Completion, now: Duration) {
+        self.work.insert(name.clone());
+        self.zone_news.insert(name.clone());
+        match completion {
+            Completion::Read(result) => self.read(name, result, now),
+            Completion::Checked(result) => self.checked(name, result, now),
+            Completion::Sent(sent) => self.sent(name, sent, now),
+            Completion::Verified(keys, result) => self.verified(name, &keys, result, now),
+            Completion::Closed(result) => {
+                let Some(zone) = self.known.get_mut(name) else {
+                    return;
+                };
+                match result {
+                    Ok(()) => {
+                        zone.parent.done();
+                        zone.recover();
+                        self.touch_all_owners(name);
+                    }
+                    Err(fault) => {
+                        zone.parent.failed();
+                        self.zone_failed(name, fault, now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, name: &Name, result: Result<ZoneContent, Fault>, now: Duration) {
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
+        let opening = zone.parent.phase() == Phase::CreationInProgress;
+        zone.reading = false;
+        match result {
+            Ok(content) => {
+                zone.stale = false;
+                zone.serial = Some(content.serial);
+                zone.next_check = now + self.limits.check_interval;
+                zone.recover();
+                zone.sick.clear();
+                if opening {
+                    zone.parent.done();
+                }
+                zone.parent.observe_all(share(content.sets));
+                self.count_foreign(name);
+                self.touch_all_owners(name);
+            }
+            Err(fault) => {
+                if opening {
+                    zone.parent.failed();
+                } else if fault.kind == FaultKind::NoSuchZone {
+                    zone.vanish();
+                }
+                self.zone_failed(name, fault, now);
+            }
+        }
+    }
+
+    fn checked(&mut self, name: &Name, result: Result<Serial, Fault>, now: Duration) {
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
+        zone.reading = false;
+        match result {
+            Ok(serial) => {
+                zone.stale |= zone.serial != Some(serial);
+                if zone.fault.is_some() {
+                    zone.recover();
+                }
+            }
+            Err(fault) => {
+                // A server that lost the zone has to be given it again.
+                zone.stale = true;
+                self.zone_failed(name, fault, now);
+            }
+        }
+    }
+
+    fn sent(&mut self, name: &Name, sent: Sent, now: Duration) {
+        let Sent {
+            to_verify,
+            refused,
+            unsent,
+        } = sent;
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
+        if zone.parent.phase() == Phase::UpdateInProgress {
+            zone.parent.done();
+        }
+        zone.verify_queue.extend(to_verify);
+        for (key, fault) in refused {
+            let Some(zone) = self.known.get_mut(name) else {
+                return;
+            };
+            zone.flights.remove(&key);
+            zone.parent.land(&key);
+            let verdict = Verdict::Rejected(fault);
+            self.fall_sick(name, &key, &verdict, Some(now));
+        }
+        if let Some((fault, keys)) = unsent {
+            let Some(zone) = self.known.get_mut(name) else {
+                return;
+            };
+            for key in &keys {
+                zone.flights.remove(key);
+                zone.parent.land(key);
+            }
+            self.zone_failed(name, fault, now);
+            for key in &keys {
+                self.touch_owners(name, key);
+            }
+        }
+    }
+
+    fn verified(
+        &mut self,
+        name: &Name,
+        keys: &[RecordKey],
+        result: Result<ReadBack, Fault>,
+        now: Duration,
+    ) {
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
+        let read = match result {
+            Ok(read) => read,
+            Err(fault) => {
+                for key in keys {
+                    zone.flights.remove(key);
+                    zone.parent.land(key);
+                }
+                zone.stale = true;
+                return self.zone_failed(name, fault, now);
+            }
+        };
+        zone.serial = Some(read.serial);
+        zone.recover();
+        for (key, set) in keys.iter().zip(read.sets) {
+            let sent = zone.flights.remove(key);
+            let before = zone.parent.actual(key).cloned();
+            let wanted = zone.parent.desired(key);
+            // What is served is what was asked for: share one copy of it.
+            let seen = set.map(|set| match wanted {
+                Some(wanted) if **wanted == set => Arc::clone(wanted),
+                Some(_) | None => Arc::new(set),
+            });
+            let unmoved = before == seen;
+            zone.parent.observe(key.clone(), seen);
+            zone.parent.land(key);
+            let unchanged_wish = sent.is_some_and(|sent| sent.as_ref() == zone.parent.desired(key));
+            if unmoved && unchanged_wish {
+                zone.ignored.insert(key.clone());
+            }
+        }
+    }
+
+    /// The zone as a whole could not be read or written; everything in it waits.
+    fn zone_failed(&mut self, name: &Name, fault: Fault, now: Duration) {
+        let retry = self.limits.retry;
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
+        zone.attempts += 1;
+        zone.not_before = now + retry.delay(zone.attempts, spread(name.as_wire()));
+        let news = zone.fault.as_ref() != Some(&fault);
+        zone.fault = Some(fault);
+        if news {
+            self.touch_waiting_owners(name);
+        }
+    }
+
+    fn count_foreign(&mut self, name: &Name) {
+        let Some(zone) = self.known.get(name) else {
+            return;
+        };
+        let foreign = zone
+            .parent
+            .children()
+            .iter()
+            .filter(|(key, set)| {
+                let apex =
+                    key.name == *name && matches!(key.rtype, RecordType::Soa | RecordType::Ns);
+                !apex && !set.data().iter().any(|data| self.is_owned(key, data))
+            })
+            .count();
+        if let Some(zone) = self.known.get_mut(name) {
+            zone.foreign = foreign;
+        }
+    }
+
+    pub(super) fn touch_all_owners(&mut self, name: &Name) {
+        if let Some(zone) = self.known.get(name) {
+            let owners = zone.nodes.values().flat_map(|node| &node.claims);
+            self.owner_news
+                .extend(owners.map(|(owner, _)| owner.clone()));
+        }
+        // Objects that only have something to take away from this zone.
+        let leaving = self.evidence.iter().filter(|(key, _)| key.name.is_in(name));
+        self.owner_news.extend(
+            leaving
+                .flat_map(|(_, entries)| entries)
+                .map(|(owner, _)| owner.clone()),
+        );
+    }
+
+    /// The objects that wait for something in this zone.
+    fn touch_waiting_owners(&mut self, name: &Name) {
+        let Some(zone) = self.known.get(name) else {
+            return;
+        };
+        if !zone.parent.is_open() {
+            return self.touch_all_owners(name);
+        }
+        let waiting: Vec<RecordKey> = zone.parent.pending().cloned().collect();
+        for key in waiting {
+            self.touch_owners(name, &key);
+        }
+    }
+}
+
+impl super::Zone {
+    fn recover(&mut self) {
+        self.fault = None;
+        self.attempts = 0;
+        self.not_before = Duration::ZERO;
+    }
+
+    /// The server does not have the zone any more: what was in it is gone.
+    fn vanish(&mut self) {
+        self.stale = false;
+        self.sick.clear();
+        match self.parent.phase() {
+            Phase::Created => self.parent.lose(),
+            Phase::DeletionPending => {
+                self.parent.begin();
+                self.parent.done();
+            }
+            Phase::NotStarted
+            | Phase::CreationInProgress
+            | Phase::UpdateInProgress
+            | Phase::DeletionInProgress
+            | Phase::Gone => {}
+        }
+    }
+}
+
+fn share(sets: BTreeMap<RecordKey, RecordSet>) -> BTreeMap<RecordKey, Arc<RecordSet>> {
+    sets.into_iter()
+        .map(|(key, set)| (key, Arc::new(set)))
+        .collect()
+}
