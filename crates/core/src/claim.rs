@@ -43,6 +43,9 @@ pub struct Declaration {
     pub owner: ObjectRef,
     /// The generation of the object that was read.
     pub generation: i64,
+    /// A number of the declarer's choice, given back in the receipt, so that a receipt of an earlier
+    /// declaration is not taken for one of this.
+    pub revision: u64,
     /// When the object was created, in seconds; the earlier object wins a conflict.
     pub since: i64,
     /// What it asks for now.

@@ -282,6 +282,7 @@ fn declare(owner: &str, since: i64, asks: &str, carries: &str) -> Declaration {
     Declaration {
         owner: object(owner),
         generation: 1,
+        revision: 0,
         since,
         claims: claims.collect(),
         published,

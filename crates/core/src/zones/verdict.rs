@@ -65,6 +65,8 @@ pub struct SyncEvent {
     pub owner: ObjectRef,
     /// The generation that was declared.
     pub generation: i64,
+    /// The revision that was declared.
+    pub revision: u64,
     /// Claim by claim, in the order of the declaration.
     pub outcomes: Vec<ClaimOutcome>,
     /// What is left of earlier wishes.
@@ -187,6 +189,7 @@ impl Zones {
         Some(SyncEvent {
             owner: owner.clone(),
             generation: declaration.generation,
+            revision: declaration.revision,
             outcomes,
             withdrawal,
         })
