@@ -1,7 +1,11 @@
 //! Kubernetes and DNS on a single machine: the embedded API, the built-in name server and the
 //! processes beside them.
 //!
-//! It must never know a controller: whatever runs on the embedded API runs unchanged on a real one.
+//! It must *never* know a controller: whatever runs on the embedded API runs unchanged on a real one.
+//! It must never answer a write before it is durable, and never skip an event of a watch.
 
+pub mod api;
 pub mod patch;
 pub mod schema;
+
+pub use api::{ApiBody, ApiService, EmbeddedApi, Environment, Open, Options, Seeded, ServeOptions, Storage, System};

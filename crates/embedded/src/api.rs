@@ -1,0 +1,152 @@
+//! A Kubernetes API in this process: a tower service behind `kube::Client`, and the same over HTTP.
+
+mod admission;
+mod body;
+mod columns;
+mod create;
+mod delete;
+mod discovery;
+mod environment;
+mod failure;
+mod kinds;
+mod lifecycle;
+mod metadata;
+mod modify;
+mod object;
+mod present;
+mod read;
+mod request;
+mod scale;
+mod schema_documents;
+mod selector;
+mod serve;
+mod service;
+mod store;
+mod watch;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::json;
+
+pub use body::ApiBody;
+pub use environment::{Environment, Seeded, System};
+pub use serve::ServeOptions;
+pub use service::ApiService;
+pub use store::Open;
+
+use kinds::Registry;
+use object::ObjectId;
+use store::Store;
+
+/// An embedded Kubernetes API. Clones share the same objects.
+#[derive(Clone)]
+pub struct EmbeddedApi {
+    core: Arc<Core>,
+}
+
+/// Where objects are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Storage {
+    /// In a folder of its own, durable.
+    Disk(PathBuf),
+    /// In memory, gone with the process. Writes need no thread and no waiting, so a run on a
+    /// single-threaded runtime is deterministic.
+    Memory,
+}
+
+/// How to open an [`EmbeddedApi`].
+pub struct Options {
+    /// Where objects are kept.
+    pub storage: Storage,
+    /// Where time and randomness come from.
+    pub environment: Arc<dyn Environment>,
+}
+
+/// What every call works on.
+pub(crate) struct Core {
+    store: Store,
+    registry: Registry,
+    environment: Arc<dyn Environment>,
+}
+
+impl Options {
+    /// Objects in `folder`, real time and randomness.
+    #[must_use]
+    pub fn on_disk(folder: impl Into<PathBuf>) -> Self {
+        Self { storage: Storage::Disk(folder.into()), environment: Arc::new(System) }
+    }
+
+    /// Objects in memory, real time and randomness.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self { storage: Storage::Memory, environment: Arc::new(System) }
+    }
+}
+
+impl EmbeddedApi {
+    /// Opens the API with what its storage holds.
+    ///
+    /// # Errors
+    /// The data folder is in use, was written by a newer Bindery or cannot be read.
+    pub fn open(options: Options) -> Result<Self, Open> {
+        let store = match &options.storage {
+            Storage::Disk(folder) => Store::on_disk(folder)?,
+            Storage::Memory => Store::in_memory(),
+        };
+        let core =
+            Core { store, registry: Registry::new(), environment: options.environment };
+        core.create_namespaces();
+        Ok(Self { core: Arc::new(core) })
+    }
+
+    /// A client that calls this API directly, without a socket.
+    ///
+    /// # Assumptions
+    /// Called on a Tokio runtime: kube puts a small queue task in front of every client.
+    #[must_use]
+    pub fn client(&self) -> kube::Client {
+        kube::Client::new(self.service(), "default")
+    }
+}
+
+impl Core {
+    /// The namespaces every cluster has.
+    fn create_namespaces(&self) {
+        let mut transaction = self.store.begin();
+        for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+            let id = ObjectId {
+                resource: "namespaces".into(),
+                namespace: "".into(),
+                name: name.into(),
+            };
+            if transaction.get(&id).is_some() {
+                continue;
+            }
+            let mut namespace = json!({
+                "apiVersion": "v1", "kind": "Namespace",
+                "metadata": {
+                    "name": name, "uid": self.uid(), "creationTimestamp": self.now(),
+                    "labels": {"kubernetes.io/metadata.name": name},
+                },
+                "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
+            });
+            transaction.put(&id, &mut namespace);
+        }
+        transaction.finish();
+    }
+
+    /// The current time as Kubernetes writes it.
+    fn now(&self) -> String {
+        let now = self.environment.now();
+        now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
+
+    /// A new UID: a version 4 UUID.
+    fn uid(&self) -> String {
+        let random = self.environment.random();
+        let bits = (random & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
+        let hex = format!("{bits:032x}");
+        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    }
+}

@@ -1,0 +1,108 @@
+//! Stored objects: their serialized form plus the few fields the store itself needs.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+/// Where an object lives: resource (`plural.group`), namespace (empty if cluster-scoped) and name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ObjectId {
+    pub(crate) resource: Arc<str>,
+    pub(crate) namespace: Arc<str>,
+    pub(crate) name: Arc<str>,
+}
+
+/// One `ownerReferences` entry, as garbage collection needs it.
+#[derive(Debug, Clone)]
+pub(crate) struct Owner {
+    pub(crate) uid: Arc<str>,
+    pub(crate) api_version: Box<str>,
+    pub(crate) kind: Box<str>,
+    pub(crate) name: Box<str>,
+    pub(crate) blocks: bool,
+}
+
+/// One version of one object. The JSON is kept as bytes only; a parsed tree costs several times more
+/// memory and is needed only when the object is written.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) id: ObjectId,
+    pub(crate) version: u64,
+    pub(crate) uid: Arc<str>,
+    pub(crate) api_version: Box<str>,
+    pub(crate) bytes: Bytes,
+    pub(crate) labels: Box<[(Box<str>, Box<str>)]>,
+    pub(crate) owners: Box<[Owner]>,
+    pub(crate) deleting: bool,
+    /// Waits for its dependents before it goes (`foregroundDeletion` among its finalizers).
+    pub(crate) foreground: bool,
+}
+
+impl Stored {
+    /// Reads the indexed fields of `value` and serializes it.
+    pub(crate) fn new(id: ObjectId, version: u64, value: &Value) -> Self {
+        let bytes = Bytes::from(value.to_string());
+        Self::with_bytes(id, version, value, bytes)
+    }
+
+    /// The same for an object whose serialized form is at hand (read back from disk).
+    pub(crate) fn with_bytes(id: ObjectId, version: u64, value: &Value, bytes: Bytes) -> Self {
+        let metadata = &value["metadata"];
+        let labels = metadata["labels"].as_object().map_or_else(Box::default, |labels| {
+            labels
+                .iter()
+                .map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or("").into()))
+                .collect()
+        });
+        let owners = metadata["ownerReferences"]
+            .as_array()
+            .map_or_else(Box::default, |owners| owners.iter().map(owner).collect());
+        let foreground = has_finalizer(value, FOREGROUND);
+        Self {
+            id,
+            version,
+            uid: metadata["uid"].as_str().unwrap_or_default().into(),
+            api_version: value["apiVersion"].as_str().unwrap_or_default().into(),
+            bytes,
+            labels,
+            owners,
+            deleting: metadata.get("deletionTimestamp").is_some(),
+            foreground,
+        }
+    }
+
+    /// The object as a tree.
+    pub(crate) fn value(&self) -> Value {
+        serde_json::from_slice(&self.bytes).expect("the store serialized these bytes itself")
+    }
+}
+
+/// The finalizer of foreground deletion.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+
+/// Whether `metadata.finalizers` holds `finalizer`.
+pub(crate) fn has_finalizer(value: &Value, finalizer: &str) -> bool {
+    finalizers(value).any(|held| held == finalizer)
+}
+
+/// The finalizers of an object.
+pub(crate) fn finalizers(value: &Value) -> impl Iterator<Item = &str> {
+    value["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// The `resourceVersion` written in an object, 0 if there is none.
+pub(crate) fn version_of(value: &Value) -> u64 {
+    value["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+fn owner(reference: &Value) -> Owner {
+    let text = |field: &str| reference[field].as_str().unwrap_or_default();
+    Owner {
+        uid: text("uid").into(),
+        api_version: text("apiVersion").into(),
+        kind: text("kind").into(),
+        name: text("name").into(),
+        blocks: reference["blockOwnerDeletion"].as_bool().unwrap_or(false),
+    }
+}

@@ -1,0 +1,157 @@
+//! From an HTTP request to its answer.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body::Body;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tower::Service;
+
+use super::body::ApiBody;
+use super::failure::Failure;
+use super::request::{Form, Part, Query, Target, segments};
+use super::{Core, EmbeddedApi};
+
+/// Bytes a request body may have, as in the real server.
+const BODY_BYTES_MAX: usize = 3 << 20;
+
+/// The API as a tower service; `kube::Client` and the HTTP server call the same one.
+#[derive(Clone)]
+pub struct ApiService {
+    core: Arc<Core>,
+}
+
+/// One call: what is meant, how, and with which body.
+pub(crate) struct Call {
+    pub(crate) target: Target,
+    pub(crate) query: Query,
+    pub(crate) form: Form,
+    pub(crate) parts: Parts,
+    pub(crate) body: Bytes,
+}
+
+/// An answer before it becomes an HTTP response.
+pub(crate) struct Reply {
+    pub(crate) code: StatusCode,
+    pub(crate) body: ApiBody,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) content_type: &'static str,
+}
+
+impl Reply {
+    pub(crate) fn json(code: StatusCode, bytes: impl Into<Bytes>) -> Self {
+        Self::new(code, ApiBody::full(bytes))
+    }
+
+    pub(crate) fn new(code: StatusCode, body: ApiBody) -> Self {
+        Self { code, body, warnings: Vec::new(), content_type: "application/json" }
+    }
+
+    pub(crate) fn ok(value: &serde_json::Value) -> Self {
+        Self::json(StatusCode::OK, value.to_string())
+    }
+}
+
+impl EmbeddedApi {
+    /// The API as a service, without a socket.
+    #[must_use]
+    pub fn service(&self) -> ApiService {
+        ApiService { core: Arc::clone(&self.core) }
+    }
+}
+
+impl<B> Service<Request<B>> for ApiService
+where
+    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+{
+    type Response = Response<ApiBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ApiBody>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let core = Arc::clone(&self.core);
+        Box::pin(async move { Ok(answer(&core, request).await) })
+    }
+}
+
+async fn answer<B>(core: &Arc<Core>, request: Request<B>) -> Response<ApiBody>
+where
+    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
+{
+    let (parts, body) = request.into_parts();
+    let body = match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) => return refused(&unread(&*error)),
+    };
+    match dispatch(core, parts, body).await {
+        Ok(reply) => accepted(reply),
+        Err(failure) => refused(&failure),
+    }
+}
+
+async fn dispatch(core: &Arc<Core>, parts: Parts, body: Bytes) -> Result<Reply, Failure> {
+    let path = parts.uri.path().to_owned();
+    let segments = segments(&path);
+    let kinds = core.registry.current(&core.store);
+    if let Some(reply) = super::discovery::answer(core, &kinds, &segments, &parts, &body)? {
+        return Ok(reply);
+    }
+    let target = Target::find(&kinds, &segments)?;
+    let query = Query::parse(parts.uri.query());
+    let form = Form::accepted(&parts.headers)?;
+    let call = Call { target, query, form, parts, body };
+    let named = call.target.name.is_some();
+    let method = call.parts.method.clone();
+    match (method, named, call.target.part) {
+        (Method::GET, false, Part::Whole) if call.query.is_true("watch") => core.watch(&call),
+        (Method::GET, false, Part::Whole) => core.list(&call),
+        (Method::GET, true, Part::Scale) => core.get_scale(&call),
+        (Method::GET, true, Part::Whole) if call.query.is_true("watch") => core.watch(&call),
+        (Method::GET, true, _) => core.get(&call),
+        (Method::POST, false, Part::Whole) => core.create(&call).await,
+        (Method::PUT, true, _) => core.replace(&call).await,
+        (Method::PATCH, true, _) => core.patch(&call).await,
+        (Method::DELETE, true, Part::Whole) => core.delete(&call).await,
+        (Method::DELETE, false, Part::Whole) => core.delete_collection(&call).await,
+        _ => Err(Failure::method_not_allowed()),
+    }
+}
+
+fn unread(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Failure {
+    if error.is::<LengthLimitError>() {
+        let message = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
+        return Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message);
+    }
+    Failure::bad_request(format!("cannot read the body: {error}"))
+}
+
+fn accepted(reply: Reply) -> Response<ApiBody> {
+    let mut response = Response::new(reply.body);
+    *response.status_mut() = reply.code;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(reply.content_type));
+    for warning in reply.warnings {
+        let text = format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\""));
+        if let Ok(value) = HeaderValue::from_str(&text) {
+            headers.append(header::WARNING, value);
+        }
+    }
+    response
+}
+
+/// A failure as an HTTP response.
+pub(crate) fn refused(failure: &Failure) -> Response<ApiBody> {
+    let mut reply = Reply::ok(&failure.to_status());
+    reply.code = failure.code;
+    accepted(reply)
+}

@@ -1,0 +1,116 @@
+//! A group of writes that become durable and visible together.
+
+use std::sync::{Arc, MutexGuard};
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::{Change, ObjectId, Shared, State, Stored, Write, slot};
+
+/// Holds the store's lock; no other write comes between what it reads and what it writes. What was
+/// written cannot be taken back, so every check comes first.
+pub(crate) struct Transaction<'a> {
+    shared: &'a Shared,
+    state: MutexGuard<'a, State>,
+    in_memory: bool,
+    changed: Vec<Arc<watch::Sender<()>>>,
+}
+
+impl<'a> Transaction<'a> {
+    pub(super) fn new(shared: &'a Shared, in_memory: bool) -> Self {
+        Self { shared, state: shared.lock(), in_memory, changed: Vec::new() }
+    }
+
+    /// The object as the last write left it.
+    pub(crate) fn get(&self, id: &ObjectId) -> Option<Arc<Stored>> {
+        self.state.latest(id)
+    }
+
+    /// Where the object of this UID lives.
+    pub(crate) fn by_uid(&self, uid: &str) -> Option<&ObjectId> {
+        self.state.uids.get(uid)
+    }
+
+    /// The objects that name this UID as owner.
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<ObjectId> {
+        self.state.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    /// Number of objects in a namespace.
+    pub(crate) fn namespace_len(&self, namespace: &str) -> usize {
+        self.state.namespace_len.get(namespace).copied().unwrap_or(0)
+    }
+
+    /// Every object of a namespace, of every resource.
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<ObjectId> {
+        let all = self.state.uids.values();
+        let mut ids: Vec<_> = all.filter(|id| *id.namespace == *namespace).cloned().collect();
+        ids.sort();
+        ids
+    }
+
+    /// Every object of a resource.
+    pub(crate) fn of_resource(&self, resource: &str) -> Vec<ObjectId> {
+        let all = self.state.uids.values();
+        let mut ids: Vec<_> = all.filter(|id| *id.resource == *resource).cloned().collect();
+        ids.sort();
+        ids
+    }
+
+    /// Creates or replaces an object; `value` gets its new resourceVersion.
+    pub(crate) fn put(&mut self, id: &ObjectId, value: &mut Value) -> Arc<Stored> {
+        let before = self.get(id);
+        let after = self.next_version(id, value);
+        self.state.index(&after, before.as_deref());
+        let change = if before.is_some() { Change::Updated } else { Change::Created };
+        self.stage(Write { change, before, after: Arc::clone(&after) });
+        after
+    }
+
+    /// Removes an object; `value` is its last state and gets the deletion's resourceVersion.
+    pub(crate) fn remove(&mut self, id: &ObjectId, value: &mut Value) -> Arc<Stored> {
+        let before = self.get(id);
+        let after = self.next_version(id, value);
+        if let Some(before) = &before {
+            self.state.unindex(before);
+        }
+        self.stage(Write { change: Change::Deleted, before, after: Arc::clone(&after) });
+        after
+    }
+
+    /// Lets go of the lock and hands the writes to the committer. Returns the version to wait for.
+    pub(crate) fn finish(self) -> u64 {
+        let version = self.state.assigned;
+        let waiting = !self.state.pending.is_empty();
+        drop(self.state);
+        if waiting {
+            self.shared.work.notify_one();
+        }
+        for changed in self.changed {
+            changed.send_replace(());
+        }
+        version
+    }
+
+    fn next_version(&mut self, id: &ObjectId, value: &mut Value) -> Arc<Stored> {
+        self.state.assigned += 1;
+        let version = self.state.assigned;
+        value["metadata"]["resourceVersion"] = json!(version.to_string());
+        Arc::new(Stored::new(id.clone(), version, value))
+    }
+
+    fn stage(&mut self, write: Write) {
+        if self.in_memory {
+            self.shared.publish(&mut self.state, write, &mut self.changed);
+            return;
+        }
+        let staged = match write.change {
+            Change::Deleted => None,
+            Change::Created | Change::Updated => Some(Arc::clone(&write.after)),
+        };
+        let id = &write.after.id;
+        let entry = (write.after.version, staged);
+        self.state.collection(&id.resource).staged.insert(slot(id), entry);
+        self.state.pending.push(write);
+    }
+}

@@ -1,0 +1,247 @@
+//! Watches: every change of a resource, in order, from a given version on.
+//!
+//! A watcher keeps no queue. It holds a position in the resource's history and reads on from there when
+//! it is woken, so a slow reader costs nothing; once the history has moved past its position the watch
+//! ends with 410 Gone and the client lists again. It never skips.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use http::StatusCode;
+use serde_json::{Value, json};
+use tokio::sync::watch::Receiver;
+use tokio::time::{Instant, sleep_until};
+
+use super::Core;
+use super::body::ApiBody;
+use super::failure::{Failure, Fault, Subject};
+use super::kinds::Kind;
+use super::object::Stored;
+use super::present::{self, Include};
+use super::read::{too_old, version};
+use super::request::Form;
+use super::selector::Selector;
+use super::service::{Call, Reply};
+use super::store::{Change, Event, watch_line};
+
+/// Events read from the history at a time, so that the store's lock is held briefly.
+const BATCH_LEN: usize = 256;
+/// How often a quiet watch tells its client how far it is.
+const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
+/// How long a watch lasts that does not say itself; the real server picks 30 to 60 minutes.
+const TIMEOUT: Duration = Duration::from_mins(45);
+
+struct Watcher {
+    core: Arc<Core>,
+    kind: Arc<Kind>,
+    namespace: Option<Arc<str>>,
+    selector: Selector,
+    form: Form,
+    include: Include,
+    bookmarks: bool,
+    /// Everything up to here was sent or does not concern this watch.
+    position: u64,
+    lines: VecDeque<Bytes>,
+    changed: Receiver<()>,
+    deadline: Instant,
+    next_bookmark: Instant,
+    ended: bool,
+}
+
+impl Core {
+    pub(crate) fn watch(self: &Arc<Self>, call: &Call) -> Result<Reply, Failure> {
+        let query = &call.query;
+        let kind = &call.target.kind;
+        let name = call.target.name.as_ref().map(|name| format!("metadata.name={name}"));
+        let fields = name.as_deref().or(query.get("fieldSelector"));
+        let selector = Selector::parse(kind, query.get("labelSelector"), fields)?;
+        let asked = version(query)?;
+        let initial = initial_events(query)?;
+        if let Some(asked) = asked {
+            self.check_reached(asked)?;
+        }
+        let timeout = query.number("timeoutSeconds")?.map_or(TIMEOUT, Duration::from_secs);
+        let now = Instant::now();
+        let mut watcher = Watcher {
+            core: Arc::clone(self),
+            kind: Arc::clone(kind),
+            namespace: call.target.namespace.clone(),
+            selector,
+            form: call.form,
+            include: present::include(call),
+            bookmarks: query.is_true("allowWatchBookmarks"),
+            position: 0,
+            lines: VecDeque::new(),
+            changed: self.store.subscribe(&kind.resource),
+            deadline: now + timeout,
+            next_bookmark: now + BOOKMARK_INTERVAL,
+            ended: false,
+        };
+        let from_state = matches!(asked, None | Some(0));
+        match (initial, from_state, asked) {
+            (Some(true), _, _) | (None, true, _) => watcher.begin_with_state(initial == Some(true)),
+            (Some(false), true, _) | (_, _, None) => watcher.position = self.store.version(),
+            (_, false, Some(asked)) => watcher.position = asked,
+        }
+        let lines = stream::unfold(watcher, |mut watcher| async move {
+            let line = watcher.next_line().await?;
+            Some((line, watcher))
+        });
+        Ok(Reply::new(StatusCode::OK, ApiBody::lines(lines)))
+    }
+}
+
+impl Watcher {
+    /// Sends every object as if it had just been added.
+    fn begin_with_state(&mut self, end_mark: bool) {
+        let (listed, version) = self.core.store.list(&self.kind.resource, self.namespace.as_deref());
+        for stored in listed.iter().filter(|stored| self.selector.matches(stored)) {
+            let line = watch_line("ADDED", &self.bytes(stored));
+            self.lines.push_back(line);
+        }
+        self.position = version;
+        if end_mark {
+            let line = self.bookmark(&json!({"k8s.io/initial-events-end": "true"}));
+            self.lines.push_back(line);
+        }
+    }
+
+    /// The next line to send, `None` once the watch is over.
+    ///
+    /// # Cancellation
+    /// Nothing is lost if this is dropped: the position moves only with the lines kept.
+    async fn next_line(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(line) = self.lines.pop_front() {
+                return Some(line);
+            }
+            if self.ended {
+                return None;
+            }
+            self.changed.mark_unchanged();
+            self.read_on();
+            if !self.lines.is_empty() {
+                continue;
+            }
+            tokio::select! {
+                biased;
+                changed = self.changed.changed() => {
+                    self.ended = changed.is_err();
+                }
+                () = sleep_until(self.deadline) => self.ended = true,
+                () = sleep_until(self.next_bookmark), if self.bookmarks => {
+                    let line = self.bookmark(&Value::Null);
+                    self.lines.push_back(line);
+                    self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
+                }
+            }
+        }
+    }
+
+    /// Turns the events since the last time into lines.
+    fn read_on(&mut self) {
+        loop {
+            match self.core.store.events_after(&self.kind.resource, self.position, BATCH_LEN) {
+                Ok((events, reached)) => {
+                    for event in &events {
+                        self.position = event.after.version;
+                        if let Some(line) = self.line(event) {
+                            self.lines.push_back(line);
+                        }
+                    }
+                    if let Some(reached) = reached {
+                        self.position = reached;
+                        return;
+                    }
+                    if !self.lines.is_empty() {
+                        return;
+                    }
+                }
+                Err(expired) => {
+                    let failure = too_old(self.position, expired.oldest);
+                    let status = failure.to_status().to_string();
+                    self.lines.push_back(watch_line("ERROR", status.as_bytes()));
+                    self.ended = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The event as this watch's selector sees it: an object that leaves the selection is deleted, one
+    /// that enters it is added.
+    fn line(&self, event: &Event) -> Option<Bytes> {
+        if self.namespace.as_ref().is_some_and(|namespace| *namespace != event.after.id.namespace) {
+            return None;
+        }
+        if self.selector.is_empty() {
+            return Some(if self.plain(&event.after) {
+                event.line()
+            } else {
+                let word = match event.change {
+                    Change::Created => "ADDED",
+                    Change::Updated => "MODIFIED",
+                    Change::Deleted => "DELETED",
+                };
+                watch_line(word, &self.bytes(&event.after))
+            });
+        }
+        let before = event.before.as_ref().is_some_and(|before| self.selector.matches(before));
+        let after = event.change != Change::Deleted && self.selector.matches(&event.after);
+        let word = match (before, after) {
+            (false, false) => return None,
+            (false, true) => "ADDED",
+            (true, true) => "MODIFIED",
+            (true, false) => "DELETED",
+        };
+        Some(watch_line(word, &self.bytes(&event.after)))
+    }
+
+    fn plain(&self, stored: &Stored) -> bool {
+        self.form == Form::Object && *stored.api_version == *self.kind.api_version
+    }
+
+    fn bytes(&self, stored: &Stored) -> Bytes {
+        present::object_bytes(&self.kind, self.form, self.include, stored)
+    }
+
+    fn bookmark(&self, annotations: &Value) -> Bytes {
+        let version = self.position.to_string();
+        let mut object = json!({
+            "kind": &*self.kind.kind, "apiVersion": &*self.kind.api_version,
+            "metadata": {"resourceVersion": version},
+        });
+        if self.form == Form::Metadata {
+            object["kind"] = json!("PartialObjectMetadata");
+            object["apiVersion"] = json!("meta.k8s.io/v1");
+        }
+        if !annotations.is_null() {
+            object["metadata"]["annotations"] = annotations.clone();
+        }
+        watch_line("BOOKMARK", object.to_string().as_bytes())
+    }
+}
+
+/// Whether the client asked for the state first, and whether it may.
+fn initial_events(query: &super::request::Query) -> Result<Option<bool>, Failure> {
+    let subject = Subject { group: "meta.k8s.io", plural: "", kind: "ListOptions" };
+    let refused = |field: &str, why: &str| {
+        Err(Failure::invalid(subject, "", &[Fault::forbidden(field, why)]))
+    };
+    let matching = query.get("resourceVersionMatch");
+    let Some(asked) = query.get("sendInitialEvents") else {
+        if matching.is_some() {
+            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            return refused("resourceVersionMatch", why);
+        }
+        return Ok(None);
+    };
+    if matching != Some("NotOlderThan") {
+        let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        return refused("resourceVersionMatch", why);
+    }
+    Ok(Some(matches!(asked, "true" | "1")))
+}
