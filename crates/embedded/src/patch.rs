@@ -1,12 +1,21 @@
 //! The four ways to patch an object, and who owns its fields afterwards.
 
+mod apply;
+mod compare;
+mod fields;
 mod json;
+mod managed;
 mod merge;
+mod shape;
 
+#[cfg(test)]
+mod apply_tests;
 #[cfg(test)]
 mod tests;
 
+pub use crate::patch::apply::{ApplyRequest, Conflict, Force, conflict_message, server_side_apply};
 pub use crate::patch::json::json_patch;
+pub use crate::patch::managed::{UpdateRequest, track_update};
 pub use crate::patch::merge::merge_patch;
 
 /// Why a patch was not applied.

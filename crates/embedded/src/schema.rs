@@ -18,7 +18,7 @@ mod tests;
 use serde_json::Value;
 
 pub use crate::schema::go_text::quote as go_quote;
-pub(crate) use crate::schema::node::{ListType, MapType, Node};
+pub(crate) use crate::schema::node::{Additional, ListType, MapType, Node};
 use crate::schema::path::Path;
 
 /// Deepest object or schema that is looked into; deeper input is refused.
