@@ -4,6 +4,8 @@ mod admission;
 mod body;
 mod columns;
 mod create;
+mod decode;
+mod defaults;
 mod delete;
 mod discovery;
 mod environment;
@@ -22,6 +24,7 @@ mod selector;
 mod serve;
 mod service;
 mod store;
+mod typed;
 mod watch;
 
 use std::path::PathBuf;

@@ -2,17 +2,16 @@
 
 use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::Core;
-use super::failure::Failure;
-use super::kinds::{self, Kind};
+use super::failure::{Failure, Fault};
+use super::kinds::{self, Custom, Kind};
 use super::metadata::{self, NameRule};
-use super::present;
-use super::request::WriteOptions;
+use super::request::{FieldValidation, Part, WriteOptions};
 use super::service::Call;
 use super::store::CRD_RESOURCE;
+use super::{decode, defaults, present, typed};
 
 /// An object on its way into the store.
 pub(crate) struct Draft<'a> {
@@ -23,76 +22,131 @@ pub(crate) struct Draft<'a> {
     pub(crate) before: Option<&'a Value>,
 }
 
+/// Fields a body has too many of.
+#[derive(Debug, Default)]
+pub(crate) struct Surplus {
+    pub(crate) unknown: Vec<String>,
+    pub(crate) duplicate: Vec<String>,
+}
+
 impl Draft<'_> {
-    /// Completes and checks the object, and turns it into the form it is stored in. Returns warnings
-    /// for the client.
-    pub(crate) fn admit(&self, value: &mut Value) -> Result<Vec<String>, Failure> {
+    /// Completes and checks the object.
+    pub(crate) fn admit(&self, value: &mut Value) -> Result<(), Failure> {
         let kind = &self.call.target.kind;
-        let warnings = Vec::new();
-        self.fill_defaults(value);
+        if kind.custom.is_none() {
+            defaults::fill(&kind.resource, value, self.before);
+        }
         let mut faults = metadata::problems(value, NameRule::of(&kind.resource));
         if let Some(before) = self.before {
             faults.extend(metadata::transition_problems(before, value));
         }
-        if &*kind.resource == CRD_RESOURCE {
-            faults.extend(kinds::check_crd(value));
-        }
-        if !faults.is_empty() {
-            let name = value["metadata"]["name"].as_str().unwrap_or_default();
-            return Err(Failure::invalid(kind.subject(), name, &faults));
-        }
-        present::convert(value, &kind.stored_as);
-        Ok(warnings)
-    }
-
-    fn fill_defaults(&self, value: &mut Value) {
-        let now = self.core.now();
-        match &*self.call.target.kind.resource {
-            CRD_RESOURCE => kinds::accept_crd(value, &now),
-            "namespaces" => {
-                let name = value["metadata"]["name"].clone();
-                value["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
-                if self.before.is_none() {
-                    value["spec"] = json!({"finalizers": ["kubernetes"]});
-                    value["status"] = json!({"phase": "Active"});
+        match &kind.custom {
+            Some(custom) => faults.extend(self.check_schema(custom, value)),
+            None if &*kind.resource == CRD_RESOURCE => {
+                faults.extend(kinds::check_crd(value));
+                if faults.is_empty() {
+                    kinds::accept_crd(value, &self.core.now());
                 }
             }
-            _ => {}
+            None => faults.extend(defaults::problems(&kind.resource, value, self.before)),
         }
+        if faults.is_empty() {
+            return Ok(());
+        }
+        let name = value["metadata"]["name"].as_str().unwrap_or_default();
+        Err(Failure::invalid(kind.subject(), name, &faults))
+    }
+
+    /// Drops what the kind does not know and fills in defaults of custom kinds; the client is told as it
+    /// asked to be.
+    pub(crate) fn shape(
+        &self,
+        value: &mut Value,
+        mut surplus: Surplus,
+    ) -> Result<Vec<String>, Failure> {
+        let kind = &self.call.target.kind;
+        check_type(kind, value)?;
+        surplus.unknown.extend(drop_unknown(kind, value)?);
+        if let Some(custom) = &kind.custom {
+            surplus.unknown.extend(custom.schema.prune(value));
+            custom.schema.apply_defaults(value);
+        }
+        surplus.unknown.sort();
+        let unknown = surplus.unknown.iter().map(|path| format!("unknown field \"{path}\""));
+        let duplicate = surplus.duplicate.iter().map(|path| format!("duplicate field \"{path}\""));
+        let remarks: Vec<String> = duplicate.chain(unknown).collect();
+        match self.options.validation {
+            FieldValidation::Ignore => Ok(Vec::new()),
+            FieldValidation::Warn => Ok(remarks),
+            FieldValidation::Strict if remarks.is_empty() => Ok(Vec::new()),
+            FieldValidation::Strict => {
+                let why = format!("strict decoding error: {}", remarks.join(", "));
+                Err(unreadable(kind, &why))
+            }
+        }
+    }
+
+    fn check_schema(&self, custom: &Custom, value: &Value) -> Vec<Fault> {
+        let causes = match self.call.target.part {
+            Part::Status => custom.schema.validate_status(value, self.before),
+            Part::Whole | Part::Scale | Part::Finalize => custom.schema.validate(value, self.before),
+        };
+        causes.into_iter().map(Fault::from).collect()
     }
 }
 
-/// The object in a request's body.
-pub(crate) fn decode(call: &Call) -> Result<Value, Failure> {
+/// The object in a request's body and what it has too much of.
+pub(crate) fn decode(call: &Call) -> Result<(Value, Surplus), Failure> {
     let media_type = present::media_type(call);
     match &*media_type {
         "application/json" => parse_json(&call.body),
+        "application/yaml" => parse_yaml(&call.body).map(|value| (value, Surplus::default())),
         other => Err(unsupported_media_type(other)),
     }
 }
 
 /// Reads JSON that must be an object.
-pub(crate) fn parse_json(body: &[u8]) -> Result<Value, Failure> {
-    let value: Value = serde_json::from_slice(body).map_err(|error| {
+pub(crate) fn parse_json(body: &[u8]) -> Result<(Value, Surplus), Failure> {
+    let (value, duplicate) = decode::parse(body).map_err(|error| {
         Failure::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
     })?;
     if value.is_object() {
-        return Ok(value);
+        return Ok((value, Surplus { unknown: Vec::new(), duplicate }));
     }
     Err(Failure::bad_request("couldn't get version/kind; json parse error: not an object"))
+}
+
+/// Reads YAML (or JSON, which is YAML) that must be an object.
+pub(crate) fn parse_yaml(body: &[u8]) -> Result<Value, Failure> {
+    if let Ok(value) = serde_json::from_slice::<Value>(body)
+        && value.is_object()
+    {
+        return Ok(value);
+    }
+    let text = std::str::from_utf8(body)
+        .map_err(|error| Failure::bad_request(format!("error decoding YAML: {error}")))?;
+    let value: Value = serde_saphyr::from_str(text)
+        .map_err(|error| Failure::bad_request(format!("error decoding YAML: {error}")))?;
+    if value.is_object() {
+        return Ok(value);
+    }
+    Err(Failure::bad_request("error decoding YAML: not an object"))
 }
 
 /// The body's media type is not one this call takes.
 pub(crate) fn unsupported_media_type(given: &str) -> Failure {
     let message = format!(
-        "the body of the request was in an unknown format ({given}) - accepted media types include: \
-         application/json, application/yaml"
+        "the body of the request was in an unknown format - accepted media types include: \
+         application/json, application/yaml (it was {given})"
     );
     Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
 }
 
-/// The object must be of the kind in the path, and its outer shape that of any object.
+/// The object must be of the kind in the path, and its metadata must have the right types.
 pub(crate) fn check_type(kind: &Kind, value: &mut Value) -> Result<(), Failure> {
+    if !value.is_object() {
+        return Err(Failure::bad_request("the object must be a JSON object"));
+    }
     if kind.custom.is_none() {
         for (field, text) in [("apiVersion", &kind.api_version), ("kind", &kind.kind)] {
             if value[field].is_null() {
@@ -120,29 +174,35 @@ pub(crate) fn check_type(kind: &Kind, value: &mut Value) -> Result<(), Failure> 
     if value["metadata"].is_null() {
         value["metadata"] = json!({});
     }
-    let unreadable = |why: String| {
-        Failure::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: {why}",
-            kind.kind, &*kind.version, kind.kind
-        ))
-    };
-    if let Err(error) = ObjectMeta::deserialize(&value["metadata"]) {
-        return Err(unreadable(format!("metadata: {error}")));
-    }
-    if kind.custom.is_none() {
-        for field in ["spec", "status"] {
-            if value.get(field).is_some_and(|part| !part.is_object() && !part.is_null()) {
-                return Err(unreadable(format!("{field}: not an object")));
-            }
-        }
-    }
-    drop_nulls(value);
     Ok(())
 }
 
-/// A null in metadata is the same as nothing there.
-fn drop_nulls(value: &mut Value) {
-    if let Some(metadata) = value["metadata"].as_object_mut() {
-        metadata.retain(|_, field| !field.is_null());
+fn unreadable(kind: &Kind, why: &str) -> Failure {
+    Failure::bad_request(format!(
+        "{} in version {:?} cannot be handled as a {}: {why}",
+        kind.kind, &*kind.version, kind.kind
+    ))
+}
+
+/// Reads the metadata, and built-in kinds as a whole, through their types; returns the paths of
+/// fields these do not know.
+fn drop_unknown(kind: &Kind, value: &mut Value) -> Result<Vec<String>, Failure> {
+    let whole =
+        if kind.custom.is_some() { None } else { typed::round_trip(&kind.api_version, &kind.kind, value) };
+    match whole {
+        Some(Ok(known)) => {
+            let unknown = typed::unknown_fields(value, &known);
+            *value = known;
+            Ok(unknown)
+        }
+        Some(Err(error)) => Err(unreadable(kind, &error.to_string())),
+        None => {
+            let given = &value["metadata"];
+            let known = typed::through::<ObjectMeta>(given)
+                .map_err(|error| unreadable(kind, &format!("metadata: {error}")))?;
+            let unknown = typed::unknown_fields(given, &known);
+            value["metadata"] = known;
+            Ok(unknown.into_iter().map(|path| format!("metadata.{path}")).collect())
+        }
     }
 }

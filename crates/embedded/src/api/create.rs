@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::Core;
-use super::admission::Draft;
+use super::admission::{Draft, Surplus};
 use super::failure::{Failure, Fault};
 use super::kinds::{Generation, Kind};
 use super::lifecycle::Cascade;
@@ -22,8 +22,8 @@ impl Core {
     /// An object that was staged is created; only the answer is lost.
     pub(crate) async fn create(&self, call: &Call) -> Result<Reply, Failure> {
         let options = WriteOptions::read(&call.query, &call.parts.headers, "CreateOptions")?;
-        let value = super::admission::decode(call)?;
-        self.create_object(call, value, &options).await
+        let (value, surplus) = super::admission::decode(call)?;
+        self.create_object(call, value, surplus, &options).await
     }
 
     /// Creates `value`, which a body or an apply brought.
@@ -34,10 +34,12 @@ impl Core {
         &self,
         call: &Call,
         mut value: Value,
+        surplus: Surplus,
         options: &WriteOptions,
     ) -> Result<Reply, Failure> {
         let kind = &call.target.kind;
-        super::admission::check_type(kind, &mut value)?;
+        let draft = Draft { core: self, call, options, before: None };
+        let warnings = draft.shape(&mut value, surplus)?;
         check_namespace(call, &mut value)?;
         if value["metadata"]["resourceVersion"].as_str().is_some_and(|text| !text.is_empty()) {
             let message = "resourceVersion should not be set on objects to be created";
@@ -45,8 +47,8 @@ impl Core {
         }
         let generated = self.name(kind, &mut value)?;
         self.fill_system_fields(kind, &mut value);
-        let draft = Draft { core: self, call, options, before: None };
-        let warnings = draft.admit(&mut value)?;
+        draft.admit(&mut value)?;
+        present::convert(&mut value, &kind.stored_as);
         let mut attempt = 0;
         let (stored, version) = loop {
             match self.stage_new(call, &mut value, options)? {

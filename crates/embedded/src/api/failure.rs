@@ -3,6 +3,8 @@
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
+use crate::schema::Cause;
+
 /// One failed call, ready to be answered as a `Status` object.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
@@ -31,6 +33,12 @@ pub(crate) struct Subject<'a> {
 impl Subject<'_> {
     fn qualified(&self, word: &str) -> String {
         if self.group.is_empty() { word.to_owned() } else { format!("{word}.{}", self.group) }
+    }
+}
+
+impl From<Cause> for Fault {
+    fn from(cause: Cause) -> Self {
+        Self { reason: cause.reason.as_str(), message: cause.message, field: cause.field }
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::failure::Subject;
 use super::object::Stored;
 use super::store::{CRD_RESOURCE, Store};
+use crate::schema::Structural;
 
 pub(crate) use custom::{accept as accept_crd, check as check_crd};
 
@@ -53,6 +54,7 @@ pub(crate) struct Kind {
 pub(crate) struct Custom {
     /// The definition's `spec.versions[]` entry.
     pub(crate) declared: Arc<Value>,
+    pub(crate) schema: Arc<Structural>,
 }
 
 /// Where `/scale` finds its numbers, as dotted paths.
@@ -136,11 +138,6 @@ impl Kinds {
         let (group, version) = split_group_version(api_version);
         self.iter()
             .find(|held| *held.group == *group && *held.version == *version && *held.kind == *kind)
-    }
-
-    /// Some kind that stores its objects under `resource`.
-    pub(crate) fn by_resource(&self, resource: &str) -> Option<&Arc<Kind>> {
-        self.iter().find(|held| *held.resource == *resource)
     }
 
     fn rebuild(previous: &Self, definitions: &[Arc<Stored>], built_at: u64) -> Self {

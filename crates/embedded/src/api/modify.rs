@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::Core;
-use super::admission::{self, Draft};
+use super::admission::{self, Draft, Surplus};
 use super::failure::{Failure, Fault, Subject};
 use super::kinds::{Generation, Kind};
 use super::lifecycle::Cascade;
@@ -14,17 +14,16 @@ use super::object::Stored;
 use super::present;
 use super::request::{Part, WriteOptions};
 use super::service::{Call, Reply};
+use crate::patch::{PatchFault, json_patch, merge_patch};
 
 /// How often a patch is computed again because others wrote in between.
 const ATTEMPTS_MAX: usize = 64;
-/// Operations a JSON patch may have, as in the real server.
-const PATCH_OPERATIONS_MAX: usize = 10_000;
 
 /// A change as the body describes it.
 enum Edit {
-    Replace(Value),
+    Replace(Value, Vec<String>),
     Json(Value),
-    Merge(Value),
+    Merge(Value, Vec<String>),
 }
 
 impl Core {
@@ -32,7 +31,7 @@ impl Core {
     /// A change that was staged is made; only the answer is lost.
     pub(crate) async fn replace(&self, call: &Call) -> Result<Reply, Failure> {
         let options = WriteOptions::read(&call.query, &call.parts.headers, "UpdateOptions")?;
-        let value = admission::decode(call)?;
+        let (value, surplus) = admission::decode(call)?;
         if call.target.part == Part::Scale {
             return self.replace_scale(call, &value, &options).await;
         }
@@ -40,9 +39,10 @@ impl Core {
         let kind = &call.target.kind;
         let missing = self.store.latest(&call.target.id_of(name)).is_none();
         if kind.upsert && missing && call.target.part == Part::Whole {
-            return self.create_object(call, value, &options).await;
+            return self.create_object(call, value, surplus, &options).await;
         }
-        self.modify(call, &Edit::Replace(value), &options).await
+        let duplicate = surplus.duplicate;
+        self.modify(call, &Edit::Replace(value, duplicate), &options).await
     }
 
     /// # Cancellation
@@ -58,7 +58,10 @@ impl Core {
         }
         let edit = match &*media_type {
             "application/json-patch+json" => Edit::Json(json_operations(&call.body)?),
-            "application/merge-patch+json" => Edit::Merge(admission::parse_json(&call.body)?),
+            "application/merge-patch+json" => {
+                let (patch, surplus) = admission::parse_json(&call.body)?;
+                Edit::Merge(patch, surplus.duplicate)
+            }
             other => return Err(unsupported_patch(call, other)),
         };
         if call.target.part == Part::Scale {
@@ -156,41 +159,30 @@ impl Core {
 impl Edit {
     fn apply(&self, current: &Value) -> Result<Value, Failure> {
         match self {
-            Self::Replace(value) => Ok(value.clone()),
-            Self::Merge(patch) => {
+            Self::Replace(value, _) => Ok(value.clone()),
+            Self::Merge(patch, _) => {
                 let mut value = current.clone();
-                merge(&mut value, patch);
+                merge_patch(&mut value, patch);
                 Ok(value)
             }
-            Self::Json(operations) => apply_json(current, operations),
+            Self::Json(operations) => json_patch(current, operations).map_err(patch_failure),
         }
     }
 }
 
-fn merge(value: &mut Value, patch: &Value) {
-    json_patch::merge(value, patch);
-}
-
-fn apply_json(current: &Value, operations: &Value) -> Result<Value, Failure> {
-    let mut value = current.clone();
-    let operations: Vec<Value> = operations
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|operation| {
-            let missing = operation["path"].as_str().and_then(|path| current.pointer(path)).is_none();
-            !(operation["op"] == "test" && operation["value"].is_null() && missing)
-        })
-        .cloned()
-        .collect();
-    let patch: json_patch::Patch = serde_json::from_value(Value::Array(operations))
-        .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))?;
-    json_patch::patch(&mut value, &patch).map_err(|error| rejected_patch(&error.to_string()))?;
-    Ok(value)
+/// A patch fault as the real server answers it.
+pub(crate) fn patch_failure(fault: PatchFault) -> Failure {
+    match fault {
+        PatchFault::Malformed(why) => Failure::bad_request(format!("error decoding patch: {why}")),
+        PatchFault::TooLarge(why) => {
+            Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", why)
+        }
+        PatchFault::Inapplicable(why) => rejected_patch(&why),
+    }
 }
 
 /// The patch is well-formed but does not fit the object.
-pub(crate) fn rejected_patch(why: &str) -> Failure {
+fn rejected_patch(why: &str) -> Failure {
     let message = "the server rejected our request due to an error in our request";
     Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).with_cause(
         "UnexpectedServerResponse",
@@ -200,20 +192,8 @@ pub(crate) fn rejected_patch(why: &str) -> Failure {
 }
 
 fn json_operations(body: &[u8]) -> Result<Value, Failure> {
-    let operations: Value = serde_json::from_slice(body)
-        .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))?;
-    let len = operations
-        .as_array()
-        .map(Vec::len)
-        .ok_or_else(|| Failure::bad_request("error decoding patch: not an array of operations"))?;
-    if len > PATCH_OPERATIONS_MAX {
-        let message = format!(
-            "The allowed maximum operations in a JSON patch is {PATCH_OPERATIONS_MAX}, got {len}"
-        );
-        let code = StatusCode::PAYLOAD_TOO_LARGE;
-        return Err(Failure::new(code, "RequestEntityTooLarge", message));
-    }
-    Ok(operations)
+    serde_json::from_slice(body)
+        .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))
 }
 
 fn unsupported_patch(call: &Call, given: &str) -> Failure {

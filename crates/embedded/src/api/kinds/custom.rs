@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Custom, Generation, Kind, ScalePaths, group_version};
 use crate::api::failure::Fault;
+use crate::schema::{Cause, Structural};
 
 /// The kinds of one definition, one per served version.
 pub(super) fn kinds(definition: &Value) -> Vec<Arc<Kind>> {
@@ -58,12 +59,19 @@ fn kind(spec: &Value, version: &Value, stored: &str) -> Kind {
             .map(|field| path(&field["jsonPath"]))
             .collect(),
         api_version: group_version(&group, version["name"].as_str().unwrap_or_default()).into(),
-        custom: Some(Custom { declared: Arc::new(version.clone()) }),
+        custom: Some(Custom { declared: Arc::new(version.clone()), schema: schema(version) }),
         group: group.into(),
         version: text(&version["name"]).into(),
         kind: kind.into(),
         plural: plural.into(),
     }
+}
+
+/// The compiled schema of a version. Definitions are checked when they are written; one that an older
+/// Bindery accepted and this one does not is served without a schema.
+fn schema(version: &Value) -> Arc<Structural> {
+    let compiled = Structural::compile(&version["schema"]["openAPIV3Schema"]);
+    Arc::new(compiled.unwrap_or_else(|_| Structural::open()))
 }
 
 /// A JSON path of a definition (`.spec.replicas`) without its leading dot.
@@ -98,28 +106,32 @@ pub(crate) fn check(definition: &Value) -> Vec<Fault> {
         let why = "must have exactly one version marked as storage version";
         faults.push(Fault::invalid("spec.versions", &spec["versions"], why));
     }
+    let single = versions.len() == 1;
     for (index, version) in versions.iter().enumerate() {
-        if version["schema"]["openAPIV3Schema"].is_null() {
+        let schema = &version["schema"]["openAPIV3Schema"];
+        if schema.is_null() {
             let field = format!("spec.versions[{index}].schema.openAPIV3Schema");
             faults.push(Fault::required(field, "schemas are required"));
+            continue;
         }
+        // The real server moves a lone schema to the top before it looks at it.
+        let place = if single {
+            "spec.validation".to_owned()
+        } else {
+            format!("spec.versions[{index}].schema")
+        };
+        let causes = Structural::compile(schema).err().unwrap_or_default();
+        faults.extend(causes.into_iter().map(|cause| {
+            let field = format!("{place}.{}", cause.field);
+            Fault::from(Cause { field, ..cause })
+        }));
     }
     faults
 }
 
-/// Fills what the server fills: names, conversion and the status that says it is served.
+/// Writes the status that says a definition is served.
 pub(crate) fn accept(definition: &mut Value, now: &str) {
-    let spec = &mut definition["spec"];
-    let kind = spec["names"]["kind"].as_str().unwrap_or_default().to_owned();
-    if spec["names"]["singular"].is_null() {
-        spec["names"]["singular"] = json!(kind.to_lowercase());
-    }
-    if spec["names"]["listKind"].is_null() {
-        spec["names"]["listKind"] = json!(format!("{kind}List"));
-    }
-    if spec["conversion"].is_null() {
-        spec["conversion"] = json!({"strategy": "None"});
-    }
+    let spec = &definition["spec"];
     let names = spec["names"].clone();
     let stored: Vec<Value> = spec["versions"]
         .as_array()
@@ -129,7 +141,7 @@ pub(crate) fn accept(definition: &mut Value, now: &str) {
         .map(|version| version["name"].clone())
         .collect();
     let status = &mut definition["status"];
-    if !status.is_object() {
+    if !status["conditions"].is_array() {
         *status = json!({"conditions": []});
     }
     let mut kept = status["storedVersions"].as_array().cloned().unwrap_or_default();
