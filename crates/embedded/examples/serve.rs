@@ -9,7 +9,9 @@ use tokio_util::sync::CancellationToken;
 async fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let address = arguments.next().context("usage: serve ADDRESS [FOLDER]")?;
-    let options = arguments.next().map_or_else(Options::in_memory, Options::on_disk);
+    let options = arguments
+        .next()
+        .map_or_else(Options::in_memory, Options::on_disk);
     let api = EmbeddedApi::open(options)?;
     let listener = TcpListener::bind(address).await?;
     let stop = CancellationToken::new();

@@ -77,13 +77,19 @@ impl Options {
     /// Objects in `folder`, real time and randomness.
     #[must_use]
     pub fn on_disk(folder: impl Into<PathBuf>) -> Self {
-        Self { storage: Storage::Disk(folder.into()), environment: Arc::new(System) }
+        Self {
+            storage: Storage::Disk(folder.into()),
+            environment: Arc::new(System),
+        }
     }
 
     /// Objects in memory, real time and randomness.
     #[must_use]
     pub fn in_memory() -> Self {
-        Self { storage: Storage::Memory, environment: Arc::new(System) }
+        Self {
+            storage: Storage::Memory,
+            environment: Arc::new(System),
+        }
     }
 }
 
@@ -97,10 +103,15 @@ impl EmbeddedApi {
             Storage::Disk(folder) => Store::on_disk(folder)?,
             Storage::Memory => Store::in_memory(),
         };
-        let core =
-            Core { store, registry: Registry::new(), environment: options.environment };
+        let core = Core {
+            store,
+            registry: Registry::new(),
+            environment: options.environment,
+        };
         core.create_namespaces();
-        Ok(Self { core: Arc::new(core) })
+        Ok(Self {
+            core: Arc::new(core),
+        })
     }
 
     /// A client that calls this API directly, without a socket.
@@ -150,6 +161,13 @@ impl Core {
         let random = self.environment.random();
         let bits = (random & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
         let hex = format!("{bits:032x}");
-        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+        format!(
+            "{}-{}-{}-{}-{}",
+            &hex[..8],
+            &hex[8..12],
+            &hex[12..16],
+            &hex[16..20],
+            &hex[20..]
+        )
     }
 }

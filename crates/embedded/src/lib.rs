@@ -8,4 +8,7 @@ pub mod api;
 pub mod patch;
 pub mod schema;
 
-pub use api::{ApiBody, ApiService, EmbeddedApi, Environment, Open, Options, Seeded, ServeOptions, Storage, System};
+pub use api::{
+    ApiBody, ApiService, EmbeddedApi, Environment, Open, Options, Seeded, ServeOptions, Storage,
+    System,
+};

@@ -7,6 +7,7 @@ mod json;
 mod managed;
 mod merge;
 mod shape;
+mod strategic;
 
 #[cfg(test)]
 mod apply_tests;
@@ -17,6 +18,7 @@ pub use crate::patch::apply::{ApplyRequest, Conflict, Force, conflict_message, s
 pub use crate::patch::json::json_patch;
 pub use crate::patch::managed::{UpdateRequest, track_update};
 pub use crate::patch::merge::merge_patch;
+pub use crate::patch::strategic::{MergeKeys, strategic_merge};
 
 /// Why a patch was not applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -179,11 +179,11 @@ pub(crate) fn shape_of<'a>(schema: Option<&'a Structural>, object: &Value) -> Sh
     if !group.is_empty() && group.contains('.') && !group.ends_with(".k8s.io") {
         return Shape::Free;
     }
-    let ports = match object.get("kind").and_then(Value::as_str) {
-        Some("Service") => Ports::Service,
-        Some("EndpointSlice" | "Endpoints") => Ports::Endpoints,
-        _ => Ports::Container,
-    };
+    let kind = object
+        .get("kind")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let ports = Ports::of(kind);
     Shape::Known { ports, name: "" }
 }
 

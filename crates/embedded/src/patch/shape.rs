@@ -19,13 +19,24 @@ pub(crate) enum Shape<'a> {
 
 /// Which kind of port a field `ports` of a built-in kind lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ports {
+pub(crate) enum Ports {
     /// Of a container.
     Container,
     /// Of a service.
     Service,
     /// Of an endpoint slice, listed as a whole.
     Endpoints,
+}
+
+impl Ports {
+    /// The ports that objects of this kind list.
+    pub(crate) fn of(kind: &str) -> Self {
+        match kind {
+            "Service" => Self::Service,
+            "EndpointSlice" | "Endpoints" => Self::Endpoints,
+            _ => Self::Container,
+        }
+    }
 }
 
 /// How a list merges.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::patch::{PatchFault, json_patch, merge_patch};
+use crate::patch::{MergeKeys, PatchFault, json_patch, merge_patch, strategic_merge};
 
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -122,4 +122,58 @@ fn copies_cannot_blow_up_memory() {
         json_patch(&json!({}), &many),
         Err(PatchFault::TooLarge(_))
     ));
+}
+
+fn check_strategic(kind: &str, target: Value, patch: &Value, expected: &Value) {
+    let mut target = target;
+    strategic_merge(&mut target, patch, &MergeKeys::of(kind)).unwrap();
+    assert_eq!(&target, expected);
+}
+
+#[test]
+fn strategic_lists_merge_by_their_key() {
+    check_strategic(
+        "Deployment",
+        json!({"spec": {"containers": [{"name": "a", "image": "1", "env": [{"name": "X", "value": "1"}]},
+            {"name": "b"}]}}),
+        &json!({"spec": {"containers": [{"name": "a", "env": [{"name": "Y", "value": "2"}, {"name": "X", "$patch": "delete"}]},
+            {"name": "b", "$patch": "delete"}, {"name": "c"}]}}),
+        &json!({"spec": {"containers": [{"name": "a", "image": "1", "env": [{"name": "Y", "value": "2"}]},
+            {"name": "c"}]}}),
+    );
+    check_strategic(
+        "Service",
+        json!({"spec": {"ports": [{"port": 53, "name": "dns"}], "selector": {"a": "1"}}}),
+        &json!({"spec": {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 54}], "selector": {"a": null, "b": "2"}}}),
+        &json!({"spec": {"ports": [{"port": 53, "name": "dns", "protocol": "UDP"}, {"port": 54}], "selector": {"b": "2"}}}),
+    );
+}
+
+#[test]
+fn strategic_directives_are_obeyed() {
+    check_strategic(
+        "Pod",
+        json!({"metadata": {"finalizers": ["a", "b"], "labels": {"x": "1"}},
+            "spec": {"volumes": [{"name": "v", "emptyDir": {}}], "tolerations": [{"key": "a"}]}}),
+        &json!({"metadata": {"finalizers": ["c"], "$deleteFromPrimitiveList/finalizers": ["a"],
+                "labels": {"$patch": "replace", "y": "2"}},
+            "spec": {"volumes": [{"name": "v", "configMap": {"name": "m"}, "$retainKeys": ["name", "configMap"]}],
+                "tolerations": [{"key": "b"}]}}),
+        &json!({"metadata": {"finalizers": ["b", "c"], "labels": {"y": "2"}},
+            "spec": {"volumes": [{"name": "v", "configMap": {"name": "m"}}], "tolerations": [{"key": "b"}]}}),
+    );
+    check_strategic(
+        "Pod",
+        json!({"spec": {"containers": [{"name": "a"}, {"name": "s"}, {"name": "b"}]}}),
+        &json!({"spec": {"containers": [{"name": "n"}],
+            "$setElementOrder/containers": [{"name": "b"}, {"name": "n"}, {"name": "a"}]}}),
+        &json!({"spec": {"containers": [{"name": "s"}, {"name": "b"}, {"name": "n"}, {"name": "a"}]}}),
+    );
+    let mut target = json!({"spec": {"containers": []}});
+    let patch = json!({"spec": {"containers": [{"image": "x"}]}});
+    let fault = strategic_merge(&mut target, &patch, &MergeKeys::of("Pod")).unwrap_err();
+    assert_eq!(
+        fault.to_string(),
+        "map: {\"image\":\"x\"} does not contain declared merge key: name"
+    );
 }

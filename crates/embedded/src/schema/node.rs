@@ -146,12 +146,4 @@ impl Node {
             ..Self::default()
         }
     }
-
-    /// The schema of a member of an object, if the schema says something about it.
-    pub(crate) fn member(&self, name: &str) -> Option<&Self> {
-        self.properties.get(name).or(match &self.additional {
-            Additional::Shape(shape) => Some(shape),
-            Additional::Unsaid | Additional::Anything => None,
-        })
-    }
 }
