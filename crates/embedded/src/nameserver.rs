@@ -1,0 +1,325 @@
+//! A small authoritative name server, for machines without `named`.
+//!
+//! It serves zones that it keeps on disk, takes signed updates and gives signed transfers. It
+//! never recurses, never serves a zone it does not have, and never acknowledges an update before
+//! the disk has it. Queries read a snapshot, so they do not wait for writers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use bindery_core::{Fault, FaultKind, Name, Record, RecordSet};
+use bindery_dns::wire::rcode;
+use bindery_dns::{Clock, Key};
+use bindery_engine::ports::ZoneHost;
+use domain::rdata::tsig::Time48;
+use domain::tsig;
+use futures::future::BoxFuture;
+use rpds::HashTrieMapSync;
+use thiserror::Error;
+use tokio::sync::{Mutex, Notify};
+use tokio_util::sync::CancellationToken;
+
+use content::Content;
+use journal::Journal;
+use zone::Zone;
+
+mod announce;
+mod content;
+mod journal;
+mod lookup;
+mod respond;
+mod sockets;
+mod transfer;
+mod update;
+mod zone;
+
+pub use journal::Damaged;
+pub use sockets::Sockets;
+
+/// How the server is set up.
+pub struct Options {
+    /// Where zones are kept; `None` keeps them in memory only.
+    pub folder: Option<PathBuf>,
+    /// The key that updates and transfers must be signed with.
+    pub key: Key,
+    /// What time it is, for signatures.
+    pub clock: Clock,
+    /// Secondaries that are told of changes.
+    pub notify: Vec<SocketAddr>,
+    /// Unpredictable ids for the messages to them.
+    pub notify_id: Arc<dyn Fn() -> u16 + Send + Sync>,
+}
+
+/// Why the server could not be opened.
+#[derive(Debug, Error)]
+pub enum Open {
+    /// The folder cannot be made or read.
+    #[error("zone folder {path}: {source}")]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A zone file cannot be used.
+    #[error("a zone cannot be loaded")]
+    Load {
+        /// Why.
+        #[source]
+        source: Damaged,
+    },
+}
+
+/// A handle of the server; clones are handles of the same.
+#[derive(Clone)]
+pub struct BuiltinServer {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    options: Options,
+    zones: ArcSwap<Zones>,
+    /// Held while zones come and go.
+    changing: Mutex<()>,
+    changed: StdMutex<BTreeSet<Name>>,
+    wake: Notify,
+}
+
+type Zones = HashTrieMapSync<Name, Arc<Zone>>;
+
+impl BuiltinServer {
+    /// Opens the server with the zones of its folder. It answers once [`Self::serve`] runs.
+    ///
+    /// # Errors
+    /// If the folder or a zone in it cannot be used.
+    pub fn open(options: Options) -> Result<Self, Open> {
+        let mut zones = Zones::new_sync();
+        if let Some(folder) = &options.folder {
+            let problem = |source| Open::Folder {
+                path: folder.clone(),
+                source,
+            };
+            fs::create_dir_all(folder).map_err(problem)?;
+            for path in zone_files(folder).map_err(problem)? {
+                let (journal, content) =
+                    Journal::open(&path).map_err(|source| Open::Load { source })?;
+                let zone = Zone::new(content, Some(journal));
+                zones.insert_mut(zone.name.clone(), Arc::new(zone));
+            }
+        }
+        let inner = Inner {
+            options,
+            zones: ArcSwap::from_pointee(zones),
+            changing: Mutex::new(()),
+            changed: StdMutex::new(BTreeSet::new()),
+            wake: Notify::new(),
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// Answers on `sockets` until `stop`.
+    ///
+    /// # Cancellation
+    /// Dropping it closes the sockets; a commit that has begun is completed.
+    pub async fn serve(self, sockets: Sockets, stop: CancellationToken) {
+        let announcing = announce::run(&self);
+        let serving = sockets::serve(self.clone(), sockets, stop);
+        tokio::select! {
+            biased;
+            () = serving => {}
+            () = announcing => {}
+        }
+    }
+
+    /// The names of all zones, sorted.
+    #[must_use]
+    pub fn zones(&self) -> Vec<Name> {
+        let names: BTreeSet<Name> = self.inner.zones.load().keys().cloned().collect();
+        names.into_iter().collect()
+    }
+
+    /// The zone of this very name.
+    fn zone(&self, name: &Name) -> Option<Arc<Zone>> {
+        self.inner.zones.load().get(name).cloned()
+    }
+
+    /// The zone a name lies in: the one with the longest name.
+    fn zone_of(&self, name: &Name) -> Option<Arc<Zone>> {
+        let zones = self.inner.zones.load();
+        name.suffixes()
+            .find_map(|suffix| zones.get(suffix).cloned())
+    }
+
+    fn now(&self) -> Time48 {
+        Time48::from_u64((self.inner.options.clock)())
+    }
+
+    fn signing_key(&self) -> Arc<tsig::Key> {
+        self.inner.options.key.signing()
+    }
+
+    /// Has secondaries told that a zone changed.
+    fn announce(&self, zone: &Name) {
+        if self.inner.options.notify.is_empty() {
+            return;
+        }
+        let mut changed = self
+            .inner
+            .changed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        changed.insert(zone.clone());
+        self.inner.wake.notify_one();
+    }
+
+    fn path_of(&self, zone: &Name) -> Option<PathBuf> {
+        self.inner
+            .options
+            .folder
+            .as_ref()
+            .map(|folder| folder.join(file_name(zone)))
+    }
+
+    async fn write_zone(&self, zone: &Name, records: &[Record]) -> Result<(), Fault> {
+        let _changing = self.inner.changing.lock().await;
+        if self.zone(zone).is_some() {
+            return Ok(());
+        }
+        let content = content_of(zone, records).ok_or_else(|| {
+            Fault::new(
+                FaultKind::Malformed,
+                format!("zone {zone} cannot be created without an SOA record of its own"),
+            )
+        })?;
+        let created = match self.path_of(zone) {
+            None => Zone::new(content, None),
+            Some(path) => {
+                let create = move || {
+                    Journal::create(&path, &content)
+                        .map(|journal| Zone::new(content, Some(journal)))
+                };
+                tokio::task::spawn_blocking(create)
+                    .await
+                    .map_err(io::Error::other)
+                    .flatten()
+                    .map_err(|error| disk_fault(zone, "created", &error))?
+            }
+        };
+        let zones = self.inner.zones.load_full();
+        self.inner
+            .zones
+            .store(Arc::new(zones.insert(zone.clone(), Arc::new(created))));
+        self.announce(zone);
+        Ok(())
+    }
+
+    async fn delete_zone(&self, zone: &Name) -> Result<(), Fault> {
+        let _changing = self.inner.changing.lock().await;
+        let Some(served) = self.zone(zone) else {
+            return Ok(());
+        };
+        served
+            .delete()
+            .await
+            .map_err(|error| disk_fault(zone, "deleted", &error))?;
+        let zones = self.inner.zones.load_full();
+        self.inner.zones.store(Arc::new(zones.remove(zone)));
+        Ok(())
+    }
+}
+
+impl ZoneHost for BuiltinServer {
+    fn create<'a>(
+        &'a self,
+        zone: &'a Name,
+        records: &'a [Record],
+    ) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.write_zone(zone, records))
+    }
+
+    fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.delete_zone(zone))
+    }
+}
+
+fn disk_fault(zone: &Name, what: &str, error: &io::Error) -> Fault {
+    Fault::new(
+        FaultKind::Refused(u16::from(rcode::SERVFAIL)),
+        format!("zone {zone} could not be {what} in the data folder: {error}"),
+    )
+}
+
+/// The content of a new zone; nothing if it has no SOA at its apex or a record outside.
+fn content_of(zone: &Name, records: &[Record]) -> Option<Content> {
+    let mut sets = BTreeMap::new();
+    for record in records {
+        let (_, data) = sets
+            .entry(record.key())
+            .or_insert_with(|| (record.ttl, Vec::new()));
+        data.push(record.data.clone());
+    }
+    let mut content = Content::new(zone.clone());
+    for (key, (ttl, data)) in sets {
+        if !key.name.is_in(zone) {
+            return None;
+        }
+        content.put(
+            &key.name,
+            key.rtype,
+            Some(Arc::new(RecordSet::new(ttl, data))),
+        );
+    }
+    content.soa()?;
+    Some(content)
+}
+
+/// A file name for a zone, readable where the name is plain and unique in any case.
+fn file_name(zone: &Name) -> String {
+    use std::fmt::Write as _;
+    let mut file = String::new();
+    for byte in zone.to_string().trim_end_matches('.').bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.') {
+            file.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(file, "%{byte:02x}");
+        }
+    }
+    // 255 bytes are the limit of most file systems; names are 253 characters at most, but
+    // escapes are longer.
+    if file.len() > 200 || file.is_empty() || file.starts_with('.') {
+        use sha2::{Digest, Sha256};
+        file = String::from("%");
+        for byte in Sha256::digest(zone.as_wire()) {
+            let _ = write!(file, "{byte:02x}");
+        }
+    }
+    file.push_str(".zone");
+    file
+}
+
+fn zone_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("zone") => files.push(path),
+            // Left by a crash before it got its name; nobody was told of it.
+            Some("new") => fs::remove_file(path)?,
+            Some(_) | None => {}
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests;
