@@ -8,6 +8,8 @@ pub mod record;
 
 pub mod object;
 
+pub mod selector;
+
 pub mod condition;
 pub mod problem;
 pub mod reason;
@@ -33,3 +35,4 @@ pub use reason::{ConditionType, Reason};
 pub use record::{
     DataProblem, Record, RecordData, RecordKey, RecordSet, RecordType, Serial, Soa, Text,
 };
+pub use selector::{Index, LabelIndex, Selector};

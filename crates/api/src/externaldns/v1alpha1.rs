@@ -21,6 +21,11 @@ use crate::schema;
     status = "DnsEndpointStatus",
     derive = "PartialEq",
     derive = "Default",
+    // The API server wants this link for every definition in a group under k8s.io.
+    annotation(
+        "api-approved.kubernetes.io",
+        "https://github.com/kubernetes-sigs/external-dns/pull/2007"
+    ),
     doc = "DNS names and where they point, in the form of external-dns.",
     printcolumn(name = "Endpoints", type_ = "integer", json_path = ".status.endpoints"),
     printcolumn(
