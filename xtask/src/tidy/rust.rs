@@ -230,7 +230,7 @@ pub(super) fn flag_parameters(tree: &Tree) -> Vec<Finding> {
 }
 
 fn is_crate_root(path: &str) -> bool {
-    path.ends_with("src/lib.rs") || path.ends_with("src/main.rs") && !path.starts_with("tests/")
+    path.ends_with("src/lib.rs") || path.ends_with("src/main.rs")
 }
 
 #[cfg(test)]
