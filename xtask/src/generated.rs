@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::program::{self, Program};
+use crate::reference;
 use crate::tidy::decisions;
 use crate::tidy::tree::ending;
 
@@ -27,9 +28,7 @@ pub(crate) fn crd(root: &Path, mode: Mode) -> Result<()> {
     let generator = program::build(root, "--example", GENERATOR)?;
     let generator = generator.to_string_lossy();
     let crds = Program::new(root, &generator).args(["crds"]).stdout()?;
-    let reference = Program::new(root, &generator)
-        .args(["reference"])
-        .stdout()?;
+    let json = Program::new(root, &generator).args(["json"]).stdout()?;
 
     let mut files = crd_files(&crds)?;
     let mut stale = Vec::new();
@@ -39,7 +38,7 @@ pub(crate) fn crd(root: &Path, mode: Mode) -> Result<()> {
             stale.push(path);
         }
     }
-    files.insert("docs/reference.md".to_owned(), reference);
+    files.insert("docs/reference.md".to_owned(), reference::page(&json)?);
     settle(root, mode, &files, &stale, "cargo xtask crd")
 }
 

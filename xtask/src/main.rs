@@ -11,6 +11,7 @@
 mod arguments;
 mod generated;
 mod program;
+mod reference;
 mod steps;
 mod tidy;
 mod tools;
