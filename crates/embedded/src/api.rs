@@ -10,6 +10,7 @@ mod delete;
 mod discovery;
 mod environment;
 mod failure;
+mod guard;
 mod kinds;
 mod lifecycle;
 mod metadata;
@@ -171,3 +172,6 @@ impl Core {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,8 +72,14 @@ impl Draft<'_> {
             custom.schema.apply_defaults(value);
         }
         surplus.unknown.sort();
-        let unknown = surplus.unknown.iter().map(|path| format!("unknown field \"{path}\""));
-        let duplicate = surplus.duplicate.iter().map(|path| format!("duplicate field \"{path}\""));
+        let unknown = surplus
+            .unknown
+            .iter()
+            .map(|path| format!("unknown field \"{path}\""));
+        let duplicate = surplus
+            .duplicate
+            .iter()
+            .map(|path| format!("duplicate field \"{path}\""));
         let remarks: Vec<String> = duplicate.chain(unknown).collect();
         match self.options.validation {
             FieldValidation::Ignore => Ok(Vec::new()),
@@ -86,10 +92,24 @@ impl Draft<'_> {
         }
     }
 
+    /// The fields of a declaration that its kind does not know; the declaration stays as it is.
+    pub(crate) fn unknown_fields(&self, declared: &Value) -> Result<Vec<String>, Failure> {
+        let kind = &self.call.target.kind;
+        let mut copy = declared.clone();
+        check_type(kind, &mut copy)?;
+        let mut unknown = drop_unknown(kind, &mut copy)?;
+        if let Some(custom) = &kind.custom {
+            unknown.extend(custom.schema.prune(&mut copy));
+        }
+        Ok(unknown)
+    }
+
     fn check_schema(&self, custom: &Custom, value: &Value) -> Vec<Fault> {
         let causes = match self.call.target.part {
             Part::Status => custom.schema.validate_status(value, self.before),
-            Part::Whole | Part::Scale | Part::Finalize => custom.schema.validate(value, self.before),
+            Part::Whole | Part::Scale | Part::Finalize => {
+                custom.schema.validate(value, self.before)
+            }
         };
         causes.into_iter().map(Fault::from).collect()
     }
@@ -108,12 +128,22 @@ pub(crate) fn decode(call: &Call) -> Result<(Value, Surplus), Failure> {
 /// Reads JSON that must be an object.
 pub(crate) fn parse_json(body: &[u8]) -> Result<(Value, Surplus), Failure> {
     let (value, duplicate) = decode::parse(body).map_err(|error| {
-        Failure::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+        Failure::bad_request(format!(
+            "couldn't get version/kind; json parse error: {error}"
+        ))
     })?;
     if value.is_object() {
-        return Ok((value, Surplus { unknown: Vec::new(), duplicate }));
+        return Ok((
+            value,
+            Surplus {
+                unknown: Vec::new(),
+                duplicate,
+            },
+        ));
     }
-    Err(Failure::bad_request("couldn't get version/kind; json parse error: not an object"))
+    Err(Failure::bad_request(
+        "couldn't get version/kind; json parse error: not an object",
+    ))
 }
 
 /// Reads YAML (or JSON, which is YAML) that must be an object.
@@ -139,7 +169,11 @@ pub(crate) fn unsupported_media_type(given: &str) -> Failure {
         "the body of the request was in an unknown format - accepted media types include: \
          application/json, application/yaml (it was {given})"
     );
-    Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    Failure::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "UnsupportedMediaType",
+        message,
+    )
 }
 
 /// The object must be of the kind in the path, and its metadata must have the right types.
@@ -156,7 +190,9 @@ pub(crate) fn check_type(kind: &Kind, value: &mut Value) -> Result<(), Failure> 
     }
     let given = value["kind"].as_str().unwrap_or_default();
     if given.is_empty() {
-        return Err(Failure::bad_request(format!("Object 'Kind' is missing in '{value}'")));
+        return Err(Failure::bad_request(format!(
+            "Object 'Kind' is missing in '{value}'"
+        )));
     }
     let api_version = value["apiVersion"].as_str().unwrap_or_default();
     if api_version != &*kind.api_version {
@@ -187,8 +223,11 @@ fn unreadable(kind: &Kind, why: &str) -> Failure {
 /// Reads the metadata, and built-in kinds as a whole, through their types; returns the paths of
 /// fields these do not know.
 fn drop_unknown(kind: &Kind, value: &mut Value) -> Result<Vec<String>, Failure> {
-    let whole =
-        if kind.custom.is_some() { None } else { typed::round_trip(&kind.api_version, &kind.kind, value) };
+    let whole = if kind.custom.is_some() {
+        None
+    } else {
+        typed::round_trip(&kind.api_version, &kind.kind, value)
+    };
     match whole {
         Some(Ok(known)) => {
             let unknown = typed::unknown_fields(value, &known);
@@ -202,7 +241,10 @@ fn drop_unknown(kind: &Kind, value: &mut Value) -> Result<Vec<String>, Failure> 
                 .map_err(|error| unreadable(kind, &format!("metadata: {error}")))?;
             let unknown = typed::unknown_fields(given, &known);
             value["metadata"] = known;
-            Ok(unknown.into_iter().map(|path| format!("metadata.{path}")).collect())
+            Ok(unknown
+                .into_iter()
+                .map(|path| format!("metadata.{path}"))
+                .collect())
         }
     }
 }

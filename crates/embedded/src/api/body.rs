@@ -37,9 +37,10 @@ impl Body for ApiBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut self.0 {
             Content::Done(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Content::Lines(stream) => {
-                stream.as_mut().poll_next(context).map(|next| next.map(|line| Ok(Frame::data(line))))
-            }
+            Content::Lines(stream) => stream
+                .as_mut()
+                .poll_next(context)
+                .map(|next| next.map(|line| Ok(Frame::data(line)))),
         }
     }
 

@@ -8,6 +8,7 @@ use super::admission::{Draft, Surplus};
 use super::failure::{Failure, Fault};
 use super::kinds::{Generation, Kind};
 use super::lifecycle::Cascade;
+use super::modify::{Ownership, Request};
 use super::object::ObjectId;
 use super::present;
 use super::request::WriteOptions;
@@ -26,28 +27,77 @@ impl Core {
         self.create_object(call, value, surplus, &options).await
     }
 
-    /// Creates `value`, which a body or an apply brought.
+    /// Creates what a body brought.
     ///
     /// # Cancellation
     /// As [`Self::create`].
     pub(crate) async fn create_object(
         &self,
         call: &Call,
-        mut value: Value,
+        value: Value,
         surplus: Surplus,
         options: &WriteOptions,
     ) -> Result<Reply, Failure> {
+        let request = Request {
+            call,
+            options,
+            duplicate: surplus.duplicate,
+        };
+        self.create_owned(&request, value, Ownership::Tracked).await
+    }
+
+    /// Creates what an apply declared; its `managedFields` are set already.
+    ///
+    /// # Cancellation
+    /// As [`Self::create`].
+    pub(crate) async fn create_applied(
+        &self,
+        call: &Call,
+        value: Value,
+        options: &WriteOptions,
+    ) -> Result<Reply, Failure> {
+        let request = Request {
+            call,
+            options,
+            duplicate: Vec::new(),
+        };
+        self.create_owned(&request, value, Ownership::Declared)
+            .await
+    }
+
+    async fn create_owned(
+        &self,
+        request: &Request<'_>,
+        mut value: Value,
+        ownership: Ownership,
+    ) -> Result<Reply, Failure> {
+        let (call, options) = (request.call, request.options);
+        let surplus = Surplus {
+            unknown: Vec::new(),
+            duplicate: request.duplicate.clone(),
+        };
         let kind = &call.target.kind;
-        let draft = Draft { core: self, call, options, before: None };
+        let draft = Draft {
+            core: self,
+            call,
+            options,
+            before: None,
+        };
         let warnings = draft.shape(&mut value, surplus)?;
         check_namespace(call, &mut value)?;
-        if value["metadata"]["resourceVersion"].as_str().is_some_and(|text| !text.is_empty()) {
+        if value["metadata"]["resourceVersion"]
+            .as_str()
+            .is_some_and(|text| !text.is_empty())
+        {
             let message = "resourceVersion should not be set on objects to be created";
             return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
         }
         let generated = self.name(kind, &mut value)?;
         self.fill_system_fields(kind, &mut value);
         draft.admit(&mut value)?;
+        if ownership == Ownership::Tracked {
+            self.track(request, None, &mut value);
+        }
         present::convert(&mut value, &kind.stored_as);
         let mut attempt = 0;
         let (stored, version) = loop {
@@ -79,7 +129,10 @@ impl Core {
         value: &mut Value,
         options: &WriteOptions,
     ) -> Result<Option<(std::sync::Arc<super::object::Stored>, Option<u64>)>, Failure> {
-        let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let name = value["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         let id = call.target.id_of(&name);
         let kinds = self.registry.current(&self.store);
         let now = self.now();
@@ -101,7 +154,10 @@ impl Core {
     /// Makes sure there is a name; says whether it was generated.
     fn name(&self, kind: &Kind, value: &mut Value) -> Result<bool, Failure> {
         let metadata = &value["metadata"];
-        if metadata["name"].as_str().is_some_and(|name| !name.is_empty()) {
+        if metadata["name"]
+            .as_str()
+            .is_some_and(|name| !name.is_empty())
+        {
             return Ok(false);
         }
         if metadata["generateName"].as_str().is_none_or(str::is_empty) {
@@ -115,7 +171,9 @@ impl Core {
     fn generate_name(&self, value: &mut Value) {
         // No vowels, and nothing that looks like another letter: no words come out.
         const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-        let base = value["metadata"]["generateName"].as_str().unwrap_or_default();
+        let base = value["metadata"]["generateName"]
+            .as_str()
+            .unwrap_or_default();
         let mut name: String = base.chars().take(58).collect();
         let mut random = self.environment.random();
         for _ in 0..5 {
@@ -172,7 +230,10 @@ fn check_namespace(call: &Call, value: &mut Value) -> Result<(), Failure> {
         }
         return Ok(());
     };
-    match value["metadata"]["namespace"].as_str().filter(|text| !text.is_empty()) {
+    match value["metadata"]["namespace"]
+        .as_str()
+        .filter(|text| !text.is_empty())
+    {
         Some(given) if given != namespace => Err(Failure::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         )),
@@ -190,8 +251,11 @@ fn check_namespace_lives(
     call: &Call,
     id: &ObjectId,
 ) -> Result<(), Failure> {
-    let namespaces =
-        super::failure::Subject { group: "", plural: "namespaces", kind: "Namespace" };
+    let namespaces = super::failure::Subject {
+        group: "",
+        plural: "namespaces",
+        kind: "Namespace",
+    };
     let of = ObjectId {
         resource: "namespaces".into(),
         namespace: "".into(),
@@ -206,11 +270,13 @@ fn check_namespace_lives(
             id.namespace
         );
         let cause = format!("namespace {} is being terminated", id.namespace);
-        return Err(Failure::forbidden(call.target.kind.subject(), &id.name, &why).with_cause(
-            "NamespaceTerminating",
-            &cause,
-            "metadata.namespace",
-        ));
+        return Err(
+            Failure::forbidden(call.target.kind.subject(), &id.name, &why).with_cause(
+                "NamespaceTerminating",
+                &cause,
+                "metadata.namespace",
+            ),
+        );
     }
     Ok(())
 }

@@ -17,7 +17,10 @@ const DUPLICATES_LEN_MAX: usize = 32;
 pub(crate) fn parse(body: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
     let duplicates = RefCell::new(Vec::new());
     let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let reader = Reader { path: Path::Root, duplicates: &duplicates };
+    let reader = Reader {
+        path: Path::Root,
+        duplicates: &duplicates,
+    };
     let value = reader.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok((value, duplicates.into_inner()))
@@ -79,7 +82,9 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("not a number"))
+        Number::from_f64(value)
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("not a number"))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
@@ -94,7 +99,10 @@ impl<'de> Visitor<'de> for Reader<'_> {
         let mut list = Vec::new();
         loop {
             let path = Path::Item(&self.path, list.len());
-            let reader = Reader { path, duplicates: self.duplicates };
+            let reader = Reader {
+                path,
+                duplicates: self.duplicates,
+            };
             match items.next_element_seed(reader)? {
                 Some(item) => list.push(item),
                 None => return Ok(Value::Array(list)),
@@ -106,11 +114,13 @@ impl<'de> Visitor<'de> for Reader<'_> {
         let mut object = Map::new();
         while let Some(name) = fields.next_key::<String>()? {
             let path = Path::Field(&self.path, &name);
-            let reader = Reader { path, duplicates: self.duplicates };
+            let reader = Reader {
+                path,
+                duplicates: self.duplicates,
+            };
             let value = fields.next_value_seed(reader)?;
             if object.contains_key(&name) {
-                let mut duplicates =
-                    self.duplicates.try_borrow_mut().map_err(A::Error::custom)?;
+                let mut duplicates = self.duplicates.try_borrow_mut().map_err(A::Error::custom)?;
                 if duplicates.len() < DUPLICATES_LEN_MAX {
                     duplicates.push(path.to_string());
                 }
@@ -129,7 +139,10 @@ mod tests {
     fn duplicate_fields_are_named_by_path() {
         let body = br#"{"a":1,"b":[{"c":1,"c":2}],"a":{"d":null}}"#;
         let (value, duplicates) = parse(body).unwrap();
-        assert_eq!(value, serde_json::json!({"a": {"d": null}, "b": [{"c": 2}]}));
+        assert_eq!(
+            value,
+            serde_json::json!({"a": {"d": null}, "b": [{"c": 2}]})
+        );
         assert_eq!(duplicates, ["b[0].c", "a"]);
     }
 

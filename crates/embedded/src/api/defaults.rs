@@ -44,8 +44,12 @@ fn namespace(value: &mut Value, before: Option<&Value>) {
 /// `stringData` is a convenience of writers; what is stored is `data`.
 fn secret(value: &mut Value) {
     default(value, "type", &json!("Opaque"));
-    let Some(fields) = value.as_object_mut() else { return };
-    let Some(Value::Object(plain)) = fields.remove("stringData") else { return };
+    let Some(fields) = value.as_object_mut() else {
+        return;
+    };
+    let Some(Value::Object(plain)) = fields.remove("stringData") else {
+        return;
+    };
     let data = fields.entry("data").or_insert_with(|| json!({}));
     if !data.is_object() {
         *data = json!({});
@@ -95,15 +99,26 @@ fn definition(value: &mut Value) {
     if !spec.is_object() || !spec["names"].is_object() {
         return;
     }
-    let kind = spec["names"]["kind"].as_str().unwrap_or_default().to_owned();
+    let kind = spec["names"]["kind"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     default(&mut spec["names"], "singular", &json!(kind.to_lowercase()));
-    default(&mut spec["names"], "listKind", &json!(format!("{kind}List")));
+    default(
+        &mut spec["names"],
+        "listKind",
+        &json!(format!("{kind}List")),
+    );
     default(spec, "conversion", &json!({"strategy": "None"}));
 }
 
 fn default(object: &mut Value, field: &str, text: &Value) {
-    let Some(fields) = object.as_object_mut() else { return };
-    let missing = fields.get(field).is_none_or(|held| held.is_null() || held == "");
+    let Some(fields) = object.as_object_mut() else {
+        return;
+    };
+    let missing = fields
+        .get(field)
+        .is_none_or(|held| held.is_null() || held == "");
     if missing {
         fields.insert(field.to_owned(), text.clone());
     }
@@ -113,7 +128,12 @@ fn default(object: &mut Value, field: &str, text: &Value) {
 fn stored_data_problems(value: &Value, before: Option<&Value>) -> Vec<Fault> {
     let mut faults = Vec::new();
     for field in ["data", "binaryData"] {
-        for key in value[field].as_object().into_iter().flatten().map(|(key, _)| key) {
+        for key in value[field]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(key, _)| key)
+        {
             let ok = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
             if !key.bytes().all(ok) || key.is_empty() || key == "." || key == ".." {
                 let why = "a valid config key must consist of alphanumeric characters, '-', '_' or \
@@ -149,9 +169,16 @@ fn service_problems(value: &Value) -> Vec<Fault> {
     }
     for (index, port) in ports.iter().enumerate() {
         let number = &port["port"];
-        if !number.as_i64().is_some_and(|number| (1..=65_535).contains(&number)) {
+        if !number
+            .as_i64()
+            .is_some_and(|number| (1..=65_535).contains(&number))
+        {
             let field = format!("spec.ports[{index}].port");
-            faults.push(Fault::invalid(field, number, "must be between 1 and 65535, inclusive"));
+            faults.push(Fault::invalid(
+                field,
+                number,
+                "must be between 1 and 65535, inclusive",
+            ));
         }
         if ports.len() > 1 && port["name"].as_str().is_none_or(str::is_empty) {
             faults.push(Fault::required(format!("spec.ports[{index}].name"), ""));

@@ -74,7 +74,9 @@ impl Core {
         let kind = &call.target.kind;
         let selector =
             Selector::parse(kind, query.get("labelSelector"), query.get("fieldSelector"))?;
-        let (listed, _) = self.store.list(&kind.resource, call.target.namespace.as_deref());
+        let (listed, _) = self
+            .store
+            .list(&kind.resource, call.target.namespace.as_deref());
         let mut gone: Vec<Arc<Stored>> = Vec::new();
         let mut last = 0;
         for stored in listed.iter().filter(|stored| selector.matches(stored)) {
@@ -89,7 +91,11 @@ impl Core {
             }
         }
         self.settle(last).await?;
-        let meta = ListMeta { version: self.store.version(), resume: None, remaining: None };
+        let meta = ListMeta {
+            version: self.store.version(),
+            resume: None,
+            remaining: None,
+        };
         Ok(present::list(call, &meta, &gone))
     }
 
@@ -134,11 +140,20 @@ impl Plan {
                 Failure::bad_request(format!("couldn't decode DeleteOptions: {error}"))
             })?
         };
-        let subject = Subject { group: "meta.k8s.io", plural: "", kind: "DeleteOptions" };
+        let subject = Subject {
+            group: "meta.k8s.io",
+            plural: "",
+            kind: "DeleteOptions",
+        };
         let orphan = options.orphan_dependents.or_else(|| {
-            call.query.get("orphanDependents").map(|text| matches!(text, "true" | "1"))
+            call.query
+                .get("orphanDependents")
+                .map(|text| matches!(text, "true" | "1"))
         });
-        let policy = options.propagation_policy.as_deref().or(call.query.get("propagationPolicy"));
+        let policy = options
+            .propagation_policy
+            .as_deref()
+            .or(call.query.get("propagationPolicy"));
         let policy = match (policy, orphan) {
             (Some(_), Some(_)) => {
                 let why = "orphanDependents and deletionPropagation cannot be both set";
@@ -154,18 +169,31 @@ impl Plan {
                      \"Background\", \"Orphan\", \"nil\""
                 );
                 let field = "propagationPolicy".to_owned();
-                let fault = Fault { reason: "FieldValueNotSupported", message, field };
+                let fault = Fault {
+                    reason: "FieldValueNotSupported",
+                    message,
+                    field,
+                };
                 return Err(Failure::invalid(subject, "", &[fault]));
             }
         };
-        if options.grace_period_seconds.is_some_and(|seconds| seconds < 0) {
+        if options
+            .grace_period_seconds
+            .is_some_and(|seconds| seconds < 0)
+        {
             let why = "must be greater than or equal to 0";
             let fault = Fault::invalid("gracePeriodSeconds", &Value::from(-1), why);
             return Err(Failure::invalid(subject, "", &[fault]));
         }
         let dry_run = write.dry_run
-            || options.dry_run.is_some_and(|values| values.iter().any(|value| value == "All"));
-        Ok(Self { policy, preconditions: options.preconditions.unwrap_or_default(), dry_run })
+            || options
+                .dry_run
+                .is_some_and(|values| values.iter().any(|value| value == "All"));
+        Ok(Self {
+            policy,
+            preconditions: options.preconditions.unwrap_or_default(),
+            dry_run,
+        })
     }
 }
 
@@ -183,7 +211,11 @@ impl Preconditions {
             return refused("UID", uid, &stored.uid);
         }
         let held = stored.version.to_string();
-        if let Some(asked) = self.resource_version.as_deref().filter(|asked| *asked != held) {
+        if let Some(asked) = self
+            .resource_version
+            .as_deref()
+            .filter(|asked| *asked != held)
+        {
             return refused("ResourceVersion", asked, &held);
         }
         Ok(())

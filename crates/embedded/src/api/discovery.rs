@@ -15,8 +15,16 @@ use super::kinds::{Kind, Kinds, group_version};
 use super::service::Reply;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-const VERBS: [&str; 8] =
-    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const VERBS: [&str; 8] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
 const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 /// Answers a path that is about the API itself, `None` if it is about objects.
@@ -73,11 +81,15 @@ fn version() -> Value {
 }
 
 fn wants_aggregated(headers: &HeaderMap) -> bool {
-    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok());
     accept.unwrap_or_default().split(',').any(|media_type| {
         media_type.contains("as=APIGroupDiscoveryList")
             && media_type.contains("g=apidiscovery.k8s.io")
-            && media_type.split(';').any(|parameter| parameter.trim() == "v=v2")
+            && media_type
+                .split(';')
+                .any(|parameter| parameter.trim() == "v=v2")
     })
 }
 
@@ -101,9 +113,15 @@ fn groups(kinds: &Kinds) -> Vec<Group> {
 /// Orders versions as Kubernetes does: v2, v1, v1beta2, v1beta1, v1alpha1, then the rest.
 fn priority(version: &str) -> (u8, u32, u32, Reverse<String>) {
     let unranked = (0, 0, 0, Reverse(version.to_owned()));
-    let Some(rest) = version.strip_prefix('v') else { return unranked };
-    let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
-    let Ok(major) = rest[..digits].parse() else { return unranked };
+    let Some(rest) = version.strip_prefix('v') else {
+        return unranked;
+    };
+    let digits = rest
+        .find(|letter: char| !letter.is_ascii_digit())
+        .unwrap_or(rest.len());
+    let Ok(major) = rest[..digits].parse() else {
+        return unranked;
+    };
     let stage = &rest[digits..];
     let minor = |text: &str| text.parse().unwrap_or(0);
     let none = Reverse(String::new());
@@ -131,7 +149,10 @@ fn api_group((group, versions): &Group) -> Value {
 
 fn resources(kinds: &Kinds, group: &str, version: &str) -> Result<Reply, Failure> {
     let mut listed = Vec::new();
-    for kind in kinds.iter().filter(|kind| *kind.group == *group && *kind.version == *version) {
+    for kind in kinds
+        .iter()
+        .filter(|kind| *kind.group == *group && *kind.version == *version)
+    {
         let mut resource = json!({
             "name": &*kind.plural, "singularName": &*kind.singular, "namespaced": kind.namespaced,
             "kind": &*kind.kind, "verbs": VERBS, "storageVersionHash": "",
@@ -177,8 +198,11 @@ fn parts_of(kind: &Kind) -> Vec<(&'static str, (&str, &str, &str))> {
 }
 
 fn aggregate(kinds: &Kinds, core_group: bool) -> Reply {
-    let groups =
-        if core_group { vec![(String::new(), vec!["v1".to_owned()])] } else { groups(kinds) };
+    let groups = if core_group {
+        vec![(String::new(), vec!["v1".to_owned()])]
+    } else {
+        groups(kinds)
+    };
     let items: Vec<Value> = groups
         .iter()
         .map(|(group, versions)| {
@@ -193,7 +217,11 @@ fn aggregate(kinds: &Kinds, core_group: bool) -> Reply {
                     json!({"version": version, "resources": resources, "freshness": "Current"})
                 })
                 .collect();
-            let metadata = if core_group { json!({}) } else { json!({"name": group}) };
+            let metadata = if core_group {
+                json!({})
+            } else {
+                json!({"name": group})
+            };
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();
@@ -206,8 +234,7 @@ fn aggregate(kinds: &Kinds, core_group: bool) -> Reply {
 }
 
 fn aggregated_resource(kind: &Kind) -> Value {
-    let response =
-        |(group, version, kind): (&str, &str, &str)| json!({"group": group, "version": version, "kind": kind});
+    let response = |(group, version, kind): (&str, &str, &str)| json!({"group": group, "version": version, "kind": kind});
     let mut resource = json!({
         "resource": &*kind.plural, "singularResource": &*kind.singular,
         "responseKind": response((&kind.group, &kind.version, &kind.kind)),

@@ -40,13 +40,19 @@ impl Seeded {
     /// The same seed gives the same numbers.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { state: AtomicU64::new(seed), start: Instant::now() }
+        Self {
+            state: AtomicU64::new(seed),
+            start: Instant::now(),
+        }
     }
 
     /// The next number of the splitmix64 sequence.
     fn next(&self) -> u64 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mut word = self.state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        let mut word = self
+            .state
+            .fetch_add(STEP, Ordering::Relaxed)
+            .wrapping_add(STEP);
         word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         word ^ (word >> 31)

@@ -32,42 +32,74 @@ pub(crate) struct Subject<'a> {
 
 impl Subject<'_> {
     fn qualified(&self, word: &str) -> String {
-        if self.group.is_empty() { word.to_owned() } else { format!("{word}.{}", self.group) }
+        if self.group.is_empty() {
+            word.to_owned()
+        } else {
+            format!("{word}.{}", self.group)
+        }
     }
 }
 
 impl From<Cause> for Fault {
     fn from(cause: Cause) -> Self {
-        Self { reason: cause.reason.as_str(), message: cause.message, field: cause.field }
+        Self {
+            reason: cause.reason.as_str(),
+            message: cause.message,
+            field: cause.field,
+        }
     }
 }
 
 impl Fault {
     pub(crate) fn invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
         let message = format!("Invalid value: {}: {why}", shown(value));
-        Self { reason: "FieldValueInvalid", message, field: field.into() }
+        Self {
+            reason: "FieldValueInvalid",
+            message,
+            field: field.into(),
+        }
     }
 
     pub(crate) fn required(field: impl Into<String>, why: &str) -> Self {
-        let message =
-            if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
-        Self { reason: "FieldValueRequired", message, field: field.into() }
+        let message = if why.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Required value: {why}")
+        };
+        Self {
+            reason: "FieldValueRequired",
+            message,
+            field: field.into(),
+        }
     }
 
     pub(crate) fn forbidden(field: impl Into<String>, why: &str) -> Self {
         let message = format!("Forbidden: {why}");
-        Self { reason: "FieldValueForbidden", message, field: field.into() }
+        Self {
+            reason: "FieldValueForbidden",
+            message,
+            field: field.into(),
+        }
     }
 
     pub(crate) fn too_long(field: impl Into<String>, why: &str) -> Self {
         let message = format!("Too long: {why}");
-        Self { reason: "FieldValueTooLong", message, field: field.into() }
+        Self {
+            reason: "FieldValueTooLong",
+            message,
+            field: field.into(),
+        }
     }
 }
 
 impl Failure {
     pub(crate) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Map::new() }
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: Map::new(),
+        }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
@@ -95,7 +127,10 @@ impl Failure {
     }
 
     pub(crate) fn already_exists(subject: Subject<'_>, name: &str) -> Self {
-        let message = format!("{} \"{name}\" already exists", subject.qualified(subject.plural));
+        let message = format!(
+            "{} \"{name}\" already exists",
+            subject.qualified(subject.plural)
+        );
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(subject, name)
     }
 
@@ -126,21 +161,29 @@ impl Failure {
     pub(crate) fn too_large_version(asked: u64, current: u64) -> Self {
         let message = format!("Too large resource version: {asked}, current: {current}");
         let mut failure = Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message.clone());
-        let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
+        let cause =
+            json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
         failure.details.insert("causes".to_owned(), json!([cause]));
-        failure.details.insert("retryAfterSeconds".to_owned(), json!(1));
+        failure
+            .details
+            .insert("retryAfterSeconds".to_owned(), json!(1));
         failure
     }
 
     /// Fields the author has to correct, all of them at once.
     pub(crate) fn invalid(subject: Subject<'_>, name: &str, faults: &[Fault]) -> Self {
-        let listed: Vec<String> =
-            faults.iter().map(|fault| format!("{}: {}", fault.field, fault.message)).collect();
+        let listed: Vec<String> = faults
+            .iter()
+            .map(|fault| format!("{}: {}", fault.field, fault.message))
+            .collect();
         let listed = match listed.as_slice() {
             [only] => only.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        let message = format!("{} \"{name}\" is invalid: {listed}", subject.qualified(subject.kind));
+        let message = format!(
+            "{} \"{name}\" is invalid: {listed}",
+            subject.qualified(subject.kind)
+        );
         let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
         failure.name_details(subject.group, subject.kind, name);
         let causes: Vec<Value> = faults
@@ -149,7 +192,9 @@ impl Failure {
                 json!({"reason": fault.reason, "message": fault.message, "field": fault.field})
             })
             .collect();
-        failure.details.insert("causes".to_owned(), Value::Array(causes));
+        failure
+            .details
+            .insert("causes".to_owned(), Value::Array(causes));
         failure
     }
 

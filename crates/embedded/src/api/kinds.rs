@@ -94,15 +94,25 @@ pub(crate) struct Registry {
 
 impl Kind {
     pub(crate) fn subject(&self) -> Subject<'_> {
-        Subject { group: &self.group, plural: &self.plural, kind: &self.kind }
+        Subject {
+            group: &self.group,
+            plural: &self.plural,
+            kind: &self.kind,
+        }
     }
 }
 
 impl Registry {
     pub(crate) fn new() -> Self {
-        let mut kinds = Kinds { built_at: u64::MAX, ..Kinds::default() };
+        let mut kinds = Kinds {
+            built_at: u64::MAX,
+            ..Kinds::default()
+        };
         kinds.add_all(&builtin::kinds());
-        Self { current: ArcSwap::from_pointee(kinds), rebuilding: Mutex::new(()) }
+        Self {
+            current: ArcSwap::from_pointee(kinds),
+            rebuilding: Mutex::new(()),
+        }
     }
 
     /// The kinds that the published definitions declare.
@@ -111,13 +121,20 @@ impl Registry {
         if current.built_at == store.crd_changes() {
             return current;
         }
-        let _one_at_a_time = self.rebuilding.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self
+            .rebuilding
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let current = self.current.load_full();
         let changes = store.crd_changes();
         if current.built_at == changes {
             return current;
         }
-        let rebuilt = Arc::new(Kinds::rebuild(&current, &store.list(CRD_RESOURCE, None).0, changes));
+        let rebuilt = Arc::new(Kinds::rebuild(
+            &current,
+            &store.list(CRD_RESOURCE, None).0,
+            changes,
+        ));
         self.current.store(Arc::clone(&rebuilt));
         rebuilt
     }
@@ -125,7 +142,8 @@ impl Registry {
 
 impl Kinds {
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
-        self.by_path.get(&(group.into(), version.into(), plural.into()))
+        self.by_path
+            .get(&(group.into(), version.into(), plural.into()))
     }
 
     /// All kinds, ordered by group, version and plural.
@@ -141,7 +159,10 @@ impl Kinds {
     }
 
     fn rebuild(previous: &Self, definitions: &[Arc<Stored>], built_at: u64) -> Self {
-        let mut kinds = Self { built_at, ..Self::default() };
+        let mut kinds = Self {
+            built_at,
+            ..Self::default()
+        };
         kinds.add_all(&builtin::kinds());
         for definition in definitions {
             let name = &definition.id.name;
@@ -150,15 +171,20 @@ impl Kinds {
                 Some(_) | None => custom::kinds(&definition.value()),
             };
             kinds.add_all(&declared);
-            kinds.definitions.insert(Arc::clone(name), (definition.version, declared));
+            kinds
+                .definitions
+                .insert(Arc::clone(name), (definition.version, declared));
         }
         kinds
     }
 
     fn add_all(&mut self, kinds: &[Arc<Kind>]) {
         for kind in kinds {
-            let path =
-                (Arc::clone(&kind.group), Arc::clone(&kind.version), Arc::clone(&kind.plural));
+            let path = (
+                Arc::clone(&kind.group),
+                Arc::clone(&kind.version),
+                Arc::clone(&kind.plural),
+            );
             self.by_path.entry(path).or_insert_with(|| Arc::clone(kind));
         }
     }
@@ -166,7 +192,11 @@ impl Kinds {
 
 /// `group/version`, or the version alone for the core group.
 pub(crate) fn group_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
 }
 
 /// The inverse of [`group_version`].

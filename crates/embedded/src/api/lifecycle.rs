@@ -51,7 +51,12 @@ impl<'a, 'b> Cascade<'a, 'b> {
         kinds: &'a Kinds,
         now: &'a str,
     ) -> Self {
-        Self { transaction, kinds, now, work: Vec::new() }
+        Self {
+            transaction,
+            kinds,
+            now,
+            work: Vec::new(),
+        }
     }
 
     /// Writes an object, or removes it if it was waiting for its last finalizer.
@@ -64,7 +69,8 @@ impl<'a, 'b> Cascade<'a, 'b> {
         }
         let stored = self.transaction.put(id, value);
         if !stored.owners.is_empty() && !stored.deleting && self.is_abandoned(&stored) {
-            self.work.push(Work::Delete(id.clone(), Propagation::Background));
+            self.work
+                .push(Work::Delete(id.clone(), Propagation::Background));
         }
         self.run();
         stored
@@ -118,7 +124,11 @@ impl<'a, 'b> Cascade<'a, 'b> {
         if content.is_empty() {
             self.finish_container(id);
         }
-        self.work.extend(content.into_iter().map(|id| Work::Delete(id, Propagation::Background)));
+        self.work.extend(
+            content
+                .into_iter()
+                .map(|id| Work::Delete(id, Propagation::Background)),
+        );
         Some(Deleted::Waiting(marked))
     }
 
@@ -158,7 +168,9 @@ impl<'a, 'b> Cascade<'a, 'b> {
 
     fn after_removal(&mut self, removed: &Stored) {
         for id in self.transaction.dependents(&removed.uid) {
-            let Some(dependent) = self.transaction.get(&id) else { continue };
+            let Some(dependent) = self.transaction.get(&id) else {
+                continue;
+            };
             if self.has_solid_owner(&dependent, &removed.uid) {
                 self.drop_owner(&dependent, &removed.uid);
             } else {
@@ -188,7 +200,9 @@ impl<'a, 'b> Cascade<'a, 'b> {
 
     /// Removes a namespace or definition that waits for its content, once that is gone.
     fn finish_container(&mut self, id: &ObjectId) {
-        let Some(stored) = self.transaction.get(id).filter(|stored| stored.deleting) else { return };
+        let Some(stored) = self.transaction.get(id).filter(|stored| stored.deleting) else {
+            return;
+        };
         let left = match &*id.resource {
             "namespaces" => self.transaction.namespace_len(&id.name),
             _ => self.transaction.of_resource(&id.name).len(),
@@ -211,15 +225,24 @@ impl<'a, 'b> Cascade<'a, 'b> {
 
     /// Lets an object go that waited for dependents which are gone now.
     fn finish_foreground(&mut self, id: &ObjectId) {
-        let Some(owner) = self.transaction.get(id) else { return };
+        let Some(owner) = self.transaction.get(id) else {
+            return;
+        };
         if !owner.deleting || !owner.foreground {
             return;
         }
-        let blocked = self.transaction.dependents(&owner.uid).into_iter().any(|id| {
-            self.transaction.get(&id).is_some_and(|dependent| {
-                dependent.owners.iter().any(|held| held.uid == owner.uid && held.blocks)
-            })
-        });
+        let blocked = self
+            .transaction
+            .dependents(&owner.uid)
+            .into_iter()
+            .any(|id| {
+                self.transaction.get(&id).is_some_and(|dependent| {
+                    dependent
+                        .owners
+                        .iter()
+                        .any(|held| held.uid == owner.uid && held.blocks)
+                })
+            });
         if blocked {
             return;
         }
@@ -235,13 +258,19 @@ impl<'a, 'b> Cascade<'a, 'b> {
 
     fn delete_dependents(&mut self, owner: &Stored) {
         for id in self.transaction.dependents(&owner.uid) {
-            let Some(dependent) = self.transaction.get(&id) else { continue };
+            let Some(dependent) = self.transaction.get(&id) else {
+                continue;
+            };
             if self.has_solid_owner(&dependent, &owner.uid) {
                 self.drop_owner(&dependent, &owner.uid);
                 continue;
             }
             let own = !self.transaction.dependents(&dependent.uid).is_empty();
-            let policy = if own { Propagation::Foreground } else { Propagation::Background };
+            let policy = if own {
+                Propagation::Foreground
+            } else {
+                Propagation::Background
+            };
             self.work.push(Work::Delete(id, policy));
         }
     }
@@ -272,7 +301,9 @@ impl<'a, 'b> Cascade<'a, 'b> {
     fn has_solid_owner(&self, dependent: &Stored, except: &str) -> bool {
         dependent.owners.iter().any(|owner| {
             *owner.uid != *except
-                && self.owner(dependent, owner).is_some_and(|held| !(held.deleting && held.foreground))
+                && self
+                    .owner(dependent, owner)
+                    .is_some_and(|held| !(held.deleting && held.foreground))
         })
     }
 
@@ -280,7 +311,9 @@ impl<'a, 'b> Cascade<'a, 'b> {
     /// cannot be looked up, so it counts as existing.
     fn is_abandoned(&self, dependent: &Stored) -> bool {
         dependent.owners.iter().all(|owner| {
-            self.kinds.by_kind(&owner.api_version, &owner.kind).is_some()
+            self.kinds
+                .by_kind(&owner.api_version, &owner.kind)
+                .is_some()
                 && self.owner(dependent, owner).is_none()
         })
     }
@@ -289,13 +322,17 @@ impl<'a, 'b> Cascade<'a, 'b> {
     fn owner(&self, dependent: &Stored, owner: &Owner) -> Option<Arc<Stored>> {
         let id = self.transaction.by_uid(&owner.uid)?;
         let reachable = id.namespace.is_empty() || id.namespace == dependent.id.namespace;
-        (reachable && *id.name == *owner.name).then(|| self.transaction.get(id)).flatten()
+        (reachable && *id.name == *owner.name)
+            .then(|| self.transaction.get(id))
+            .flatten()
     }
 }
 
 /// Whether an object is marked for deletion and nothing holds it any more.
 fn is_finished(value: &Value) -> bool {
-    let held = value["spec"]["finalizers"].as_array().is_some_and(|held| !held.is_empty());
+    let held = value["spec"]["finalizers"]
+        .as_array()
+        .is_some_and(|held| !held.is_empty());
     value["metadata"].get("deletionTimestamp").is_some()
         && finalizers(value).next().is_none()
         && !(value["kind"] == "Namespace" && held)
@@ -310,8 +347,12 @@ fn add_finalizer(value: &mut Value, finalizer: &str) {
 }
 
 fn remove_finalizer(value: &mut Value, finalizer: &str) {
-    let Some(metadata) = value["metadata"].as_object_mut() else { return };
-    let Some(held) = metadata.get_mut("finalizers").and_then(Value::as_array_mut) else { return };
+    let Some(metadata) = value["metadata"].as_object_mut() else {
+        return;
+    };
+    let Some(held) = metadata.get_mut("finalizers").and_then(Value::as_array_mut) else {
+        return;
+    };
     held.retain(|held| held != finalizer);
     if held.is_empty() {
         metadata.remove("finalizers");

@@ -90,8 +90,9 @@ pub(crate) fn transition_problems(old: &Value, new: &Value) -> Vec<Fault> {
     }
     if old["metadata"].get("deletionTimestamp").is_some() {
         let held: Vec<&str> = super::object::finalizers(old).collect();
-        let mut added: Vec<&str> =
-            super::object::finalizers(new).filter(|finalizer| !held.contains(finalizer)).collect();
+        let mut added: Vec<&str> = super::object::finalizers(new)
+            .filter(|finalizer| !held.contains(finalizer))
+            .collect();
         added.sort_unstable();
         if !added.is_empty() {
             let quoted: Vec<String> = added.iter().map(|name| format!("{name:?}")).collect();
@@ -108,7 +109,9 @@ pub(crate) fn transition_problems(old: &Value, new: &Value) -> Vec<Fault> {
 
 /// What is wrong with a label key, if anything.
 pub(crate) fn label_key_problem(key: &str) -> Option<String> {
-    let (prefix, name) = key.split_once('/').map_or((None, key), |(a, b)| (Some(a), b));
+    let (prefix, name) = key
+        .split_once('/')
+        .map_or((None, key), |(a, b)| (Some(a), b));
     if let Some(prefix) = prefix {
         if prefix.is_empty() {
             return Some("prefix part must be non-empty".to_owned());
@@ -148,7 +151,10 @@ fn is_label(text: &str) -> bool {
 
 fn is_word(text: &str) -> bool {
     let ok = |byte: u8| byte.is_ascii_alphanumeric();
-    framed(text, ok) && text.bytes().all(|byte| ok(byte) || matches!(byte, b'-' | b'_' | b'.'))
+    framed(text, ok)
+        && text
+            .bytes()
+            .all(|byte| ok(byte) || matches!(byte, b'-' | b'_' | b'.'))
 }
 
 fn framed(text: &str, ok: impl Fn(u8) -> bool) -> bool {
@@ -207,10 +213,17 @@ fn owner_problems(owners: &Value, faults: &mut Vec<Fault>) {
             }
         }
     }
-    let controllers = owners.iter().filter(|owner| owner["controller"] == true).count();
+    let controllers = owners
+        .iter()
+        .filter(|owner| owner["controller"] == true)
+        .count();
     if controllers > 1 {
         let why = "Only one reference can have Controller set to true.";
-        faults.push(Fault::invalid("metadata.ownerReferences", &json!(owners), why));
+        faults.push(Fault::invalid(
+            "metadata.ownerReferences",
+            &json!(owners),
+            why,
+        ));
     }
 }
 
@@ -218,8 +231,14 @@ fn owner_problems(owners: &Value, faults: &mut Vec<Fault>) {
 fn depth(value: &Value, left: usize) -> Option<usize> {
     let left = left.checked_sub(1)?;
     match value {
-        Value::Array(items) => items.iter().map(|item| depth(item, left)).try_fold(1, deeper),
-        Value::Object(fields) => fields.values().map(|item| depth(item, left)).try_fold(1, deeper),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| depth(item, left))
+            .try_fold(1, deeper),
+        Value::Object(fields) => fields
+            .values()
+            .map(|item| depth(item, left))
+            .try_fold(1, deeper),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Some(1),
     }
 }

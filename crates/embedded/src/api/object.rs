@@ -49,12 +49,14 @@ impl Stored {
     /// The same for an object whose serialized form is at hand (read back from disk).
     pub(crate) fn with_bytes(id: ObjectId, version: u64, value: &Value, bytes: Bytes) -> Self {
         let metadata = &value["metadata"];
-        let labels = metadata["labels"].as_object().map_or_else(Box::default, |labels| {
-            labels
-                .iter()
-                .map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or("").into()))
-                .collect()
-        });
+        let labels = metadata["labels"]
+            .as_object()
+            .map_or_else(Box::default, |labels| {
+                labels
+                    .iter()
+                    .map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or("").into()))
+                    .collect()
+            });
         let owners = metadata["ownerReferences"]
             .as_array()
             .map_or_else(Box::default, |owners| owners.iter().map(owner).collect());
@@ -88,12 +90,19 @@ pub(crate) fn has_finalizer(value: &Value, finalizer: &str) -> bool {
 
 /// The finalizers of an object.
 pub(crate) fn finalizers(value: &Value) -> impl Iterator<Item = &str> {
-    value["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
+    value["metadata"]["finalizers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
 }
 
 /// The `resourceVersion` written in an object, 0 if there is none.
 pub(crate) fn version_of(value: &Value) -> u64 {
-    value["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
+    value["metadata"]["resourceVersion"]
+        .as_str()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0)
 }
 
 fn owner(reference: &Value) -> Owner {

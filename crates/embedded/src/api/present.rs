@@ -14,13 +14,10 @@ use super::service::{Call, Reply};
 
 /// One object as the answer of a call.
 pub(crate) fn object(call: &Call, code: StatusCode, stored: &Stored) -> Reply {
-    Reply::json(code, object_bytes(&call.target.kind, call.form, include(call), stored))
-}
-
-/// One object that is not stored (a dry run) as the answer of a call.
-pub(crate) fn value(call: &Call, code: StatusCode, value: &Value) -> Reply {
-    let stored = Stored::new(call.target.id_of(""), 0, value);
-    object(call, code, &stored)
+    Reply::json(
+        code,
+        object_bytes(&call.target.kind, call.form, include(call), stored),
+    )
 }
 
 /// The serialized form of an object for a client.
@@ -67,8 +64,15 @@ pub(crate) fn list(call: &Call, meta: &ListMeta, items: &[Arc<Stored>]) -> Reply
             list_bytes(&kind.list_kind, &kind.api_version, &metadata, each)
         }
         Form::Metadata => {
-            let each = items.iter().map(|item| Bytes::from(partial(&item.value()).to_string()));
-            list_bytes("PartialObjectMetadataList", "meta.k8s.io/v1", &metadata, each)
+            let each = items
+                .iter()
+                .map(|item| Bytes::from(partial(&item.value()).to_string()));
+            list_bytes(
+                "PartialObjectMetadataList",
+                "meta.k8s.io/v1",
+                &metadata,
+                each,
+            )
         }
         Form::Table => {
             let items: Vec<Value> = items.iter().map(|item| converted(kind, item)).collect();
@@ -154,12 +158,18 @@ fn convert_event(event: &mut Value, newer: bool) {
         ("lastTimestamp", "deprecatedLastTimestamp"),
         ("count", "deprecatedCount"),
     ];
-    const REPORTER: [(&str, &str); 2] =
-        [("reportingComponent", "reportingController"), ("reportingInstance", "reportingInstance")];
-    let Some(fields) = event.as_object_mut() else { return };
+    const REPORTER: [(&str, &str); 2] = [
+        ("reportingComponent", "reportingController"),
+        ("reportingInstance", "reportingInstance"),
+    ];
+    let Some(fields) = event.as_object_mut() else {
+        return;
+    };
     for (old, new) in NAMES.into_iter().chain(REPORTER) {
         let (from, to) = if newer { (old, new) } else { (new, old) };
-        if from != to && let Some(value) = fields.remove(from) {
+        if from != to
+            && let Some(value) = fields.remove(from)
+        {
             fields.insert(to.to_owned(), value);
         }
     }
@@ -167,12 +177,15 @@ fn convert_event(event: &mut Value, newer: bool) {
 
 /// A dotted path's value.
 pub(crate) fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
-    path.split('.').try_fold(value, |value, segment| value.get(segment))
+    path.split('.')
+        .try_fold(value, |value, segment| value.get(segment))
 }
 
 /// The media type of a request's body without its parameters.
 pub(crate) fn media_type(call: &Call) -> Cow<'_, str> {
     let header = call.parts.headers.get(http::header::CONTENT_TYPE);
-    let text = header.and_then(|value| value.to_str().ok()).unwrap_or("application/json");
+    let text = header
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("application/json");
     Cow::Borrowed(text.split(';').next().unwrap_or(text).trim())
 }

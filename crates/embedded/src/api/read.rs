@@ -60,15 +60,24 @@ impl Core {
                 (&*stored.id.namespace, &*stored.id.name) > (&*resume.start.0, &*resume.start.1)
             })
         };
-        let mut selected: Vec<Arc<Stored>> =
-            all.into_iter().filter(after).filter(|stored| selector.matches(stored)).collect();
-        let mut meta = ListMeta { version, resume: None, remaining: None };
+        let mut selected: Vec<Arc<Stored>> = all
+            .into_iter()
+            .filter(after)
+            .filter(|stored| selector.matches(stored))
+            .collect();
+        let mut meta = ListMeta {
+            version,
+            resume: None,
+            remaining: None,
+        };
         if limit > 0 && selected.len() > limit {
             if selector.is_empty() {
                 meta.remaining = Some(selected.len() - limit);
             }
             selected.truncate(limit);
-            meta.resume = selected.last().map(|last| Resume::after(last, version).encode());
+            meta.resume = selected
+                .last()
+                .map(|last| Resume::after(last, version).encode());
         }
         Ok(present::list(call, &meta, &selected))
     }
@@ -122,7 +131,11 @@ impl Core {
                     "Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""
                 );
                 let field = "resourceVersionMatch".to_owned();
-                let fault = Fault { reason: "FieldValueNotSupported", message, field };
+                let fault = Fault {
+                    reason: "FieldValueNotSupported",
+                    message,
+                    field,
+                };
                 Err(Failure::invalid(LIST_OPTIONS, "", &[fault]))
             }
         }
@@ -141,7 +154,11 @@ impl Core {
 impl Resume {
     fn after(last: &Stored, rv: u64) -> Self {
         let start = (last.id.namespace.to_string(), last.id.name.to_string());
-        Self { v: "bindery/v1".to_owned(), rv, start }
+        Self {
+            v: "bindery/v1".to_owned(),
+            rv,
+            start,
+        }
     }
 
     fn encode(&self) -> String {
@@ -156,8 +173,11 @@ impl Resume {
     }
 }
 
-const LIST_OPTIONS: Subject<'static> =
-    Subject { group: "meta.k8s.io", plural: "", kind: "ListOptions" };
+const LIST_OPTIONS: Subject<'static> = Subject {
+    group: "meta.k8s.io",
+    plural: "",
+    kind: "ListOptions",
+};
 
 fn list_options(field: &str, why: &str) -> Failure {
     Failure::invalid(LIST_OPTIONS, "", &[Fault::forbidden(field, why)])
@@ -165,7 +185,9 @@ fn list_options(field: &str, why: &str) -> Failure {
 
 /// The `resourceVersion` of a query.
 pub(crate) fn version(query: &Query) -> Result<Option<u64>, Failure> {
-    let Some(text) = query.get("resourceVersion") else { return Ok(None) };
+    let Some(text) = query.get("resourceVersion") else {
+        return Ok(None);
+    };
     text.parse().map(Some).map_err(|_| {
         let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
         let fault = Fault::invalid("resourceVersion", &text.into(), &why);

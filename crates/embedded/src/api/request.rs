@@ -79,15 +79,28 @@ impl Target {
                 }
             }
             [plural] => (found(plural), None, None, None),
-            [plural, name] => (found(plural).filter(|kind| !kind.namespaced), None, Some(name), None),
-            [plural, name, part] => {
-                (found(plural).filter(|kind| !kind.namespaced), None, Some(name), Some(part))
-            }
+            [plural, name] => (
+                found(plural).filter(|kind| !kind.namespaced),
+                None,
+                Some(name),
+                None,
+            ),
+            [plural, name, part] => (
+                found(plural).filter(|kind| !kind.namespaced),
+                None,
+                Some(name),
+                Some(part),
+            ),
             _ => return Err(Failure::no_resource()),
         };
         let kind = kind.ok_or_else(Failure::no_resource)?;
         let part = Part::find(&kind, part)?;
-        Ok(Self { kind, namespace: namespace.map(Into::into), name: name.map(Into::into), part })
+        Ok(Self {
+            kind,
+            namespace: namespace.map(Into::into),
+            name: name.map(Into::into),
+            part,
+        })
     }
 
     /// The identity of the object named `name` under this target.
@@ -101,6 +114,16 @@ impl Target {
 }
 
 impl Part {
+    /// The subresource's name, empty for the object itself.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Whole => "",
+            Self::Status => "status",
+            Self::Scale => "scale",
+            Self::Finalize => "finalize",
+        }
+    }
+
     fn find(kind: &Kind, part: Option<&str>) -> Result<Self, Failure> {
         match part {
             None => Ok(Self::Whole),
@@ -119,18 +142,27 @@ fn is_namespace_part(word: &str) -> bool {
 impl Form {
     /// The first form of the `Accept` header that this server can give.
     pub(crate) fn accepted(headers: &HeaderMap) -> Result<Self, Failure> {
-        let Some(accept) = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()) else {
+        let Some(accept) = headers
+            .get(header::ACCEPT)
+            .and_then(|value| value.to_str().ok())
+        else {
             return Ok(Self::Object);
         };
-        accept.split(',').find_map(Self::of_media_type).ok_or_else(|| {
-            let message = "only the following media types are accepted: application/json";
-            Failure::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
-        })
+        accept
+            .split(',')
+            .find_map(Self::of_media_type)
+            .ok_or_else(|| {
+                let message = "only the following media types are accepted: application/json";
+                Failure::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+            })
     }
 
     fn of_media_type(text: &str) -> Option<Self> {
         let mut parts = text.split(';').map(str::trim);
-        if !matches!(parts.next()?, "application/json" | "application/*" | "*/*" | "application/yaml") {
+        if !matches!(
+            parts.next()?,
+            "application/json" | "application/*" | "*/*" | "application/yaml"
+        ) {
             return None;
         }
         match parts.find_map(|parameter| parameter.strip_prefix("as=")) {
@@ -151,7 +183,9 @@ impl Query {
     /// The first value of a parameter, unless it is empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(key, _)| key == name);
-        found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        found
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
     }
 
     pub(crate) fn is_true(&self, name: &str) -> bool {
@@ -159,9 +193,13 @@ impl Query {
     }
 
     pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, Failure> {
-        let Some(text) = self.get(name) else { return Ok(None) };
+        let Some(text) = self.get(name) else {
+            return Ok(None);
+        };
         text.parse().map(Some).map_err(|_| {
-            Failure::bad_request(format!("strconv.ParseUint: parsing {text:?}: invalid syntax ({name})"))
+            Failure::bad_request(format!(
+                "strconv.ParseUint: parsing {text:?}: invalid syntax ({name})"
+            ))
         })
     }
 }
@@ -169,11 +207,23 @@ impl Query {
 impl WriteOptions {
     /// Reads and checks the options of a write; `options` names their kind in messages.
     pub(crate) fn read(query: &Query, headers: &HeaderMap, options: &str) -> Result<Self, Failure> {
-        let subject = Subject { group: "meta.k8s.io", plural: "", kind: options };
+        let subject = Subject {
+            group: "meta.k8s.io",
+            plural: "",
+            kind: options,
+        };
         let unsupported = |field: &str, given: &str, supported: &str| {
             let message = format!("Unsupported value: {given:?}: supported values: {supported}");
             let reason = "FieldValueNotSupported";
-            Failure::invalid(subject, "", &[Fault { reason, message, field: field.to_owned() }])
+            Failure::invalid(
+                subject,
+                "",
+                &[Fault {
+                    reason,
+                    message,
+                    field: field.to_owned(),
+                }],
+            )
         };
         let dry_run = match query.get("dryRun") {
             None => false,
@@ -189,20 +239,36 @@ impl WriteOptions {
                 return Err(unsupported("fieldValidation", other, supported));
             }
         };
-        let manager = query.get("fieldManager").map_or_else(|| agent(headers), ToOwned::to_owned);
+        let manager = query
+            .get("fieldManager")
+            .map_or_else(|| agent(headers), ToOwned::to_owned);
         if manager.len() > 128 {
             let fault = Fault::too_long("fieldManager", "may not be more than 128 bytes");
             return Err(Failure::invalid(subject, "", &[fault]));
         }
-        Ok(Self { dry_run, manager, validation })
+        Ok(Self {
+            dry_run,
+            manager,
+            validation,
+        })
     }
 }
 
 /// The name a client goes by when it gives no field manager: its user agent up to the slash.
 fn agent(headers: &HeaderMap) -> String {
-    let agent = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
-    let name = agent.unwrap_or_default().split('/').next().unwrap_or_default();
-    if name.is_empty() { "unknown".to_owned() } else { name.chars().take(128).collect() }
+    let agent = headers
+        .get(header::USER_AGENT)
+        .and_then(|value| value.to_str().ok());
+    let name = agent
+        .unwrap_or_default()
+        .split('/')
+        .next()
+        .unwrap_or_default();
+    if name.is_empty() {
+        "unknown".to_owned()
+    } else {
+        name.chars().take(128).collect()
+    }
 }
 
 /// The decoded segments of a path.

@@ -1,13 +1,12 @@
 //! The `/scale` subresource: replicas of any kind that declares where they stand.
 
-use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::Core;
 use super::failure::{Failure, Fault};
 use super::kinds::Kind;
+use super::modify::{Ownership, Request};
 use super::present::at;
-use super::request::WriteOptions;
 use super::service::{Call, Reply};
 
 impl Core {
@@ -22,61 +21,62 @@ impl Core {
 
     /// # Cancellation
     /// A change that was staged is made; only the answer is lost.
-    pub(crate) async fn replace_scale(
+    pub(crate) async fn change_scale(
         &self,
-        call: &Call,
-        wanted: &Value,
-        options: &WriteOptions,
-    ) -> Result<Reply, Failure> {
-        self.patch_scale(call, options, |_| Ok(wanted.clone())).await
-    }
-
-    /// # Cancellation
-    /// A change that was staged is made; only the answer is lost.
-    pub(crate) async fn patch_scale(
-        &self,
-        call: &Call,
-        options: &WriteOptions,
+        request: &Request<'_>,
         edit: impl Fn(&Value) -> Result<Value, Failure>,
     ) -> Result<Reply, Failure> {
+        let call = request.call;
         let kind = &call.target.kind;
-        let reply = self
-            .change(call, options, |current| {
-                let before = scale(kind, current);
-                let wanted = edit(&before)?;
-                let given = wanted["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-                let held = before["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-                let name = call.target.name.as_deref().unwrap_or_default();
-                if !given.is_empty() && given != held {
-                    return Err(Failure::stale(kind.subject(), name));
-                }
-                let replicas = &wanted["spec"]["replicas"];
-                let replicas = if replicas.is_null() { &json!(0) } else { replicas };
-                if replicas.as_i64().is_none_or(|replicas| replicas < 0) {
-                    let why = "must be greater than or equal to 0";
-                    let fault = Fault::invalid("spec.replicas", replicas, why);
-                    return Err(Failure::invalid(kind.subject(), name, &[fault]));
-                }
-                let mut value = current.clone();
-                if let Some(paths) = &kind.scale {
-                    set(&mut value, &paths.spec_replicas, replicas.clone());
-                }
-                Ok(value)
-            })
-            .await?;
+        let changed = |current: &Value| rescaled(kind, current, &edit);
+        let reply = self.change(request, Ownership::Tracked, changed).await?;
         let name = call.target.name.as_deref().unwrap_or_default();
         let stored = self.store.visible(&call.target.id_of(name));
         let value = stored.map(|stored| stored.value()).unwrap_or_default();
         let mut answer = Reply::ok(&scale(kind, &value));
-        answer.code = StatusCode::OK;
         answer.warnings = reply.warnings;
         Ok(answer)
     }
 }
 
+/// The object with the replicas that `edit` makes of its scale.
+fn rescaled(
+    kind: &Kind,
+    current: &Value,
+    edit: &impl Fn(&Value) -> Result<Value, Failure>,
+) -> Result<Value, Failure> {
+    let before = scale(kind, current);
+    let wanted = edit(&before)?;
+    let name = before["metadata"]["name"].as_str().unwrap_or_default();
+    let given = wanted["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap_or_default();
+    if !given.is_empty() && before["metadata"]["resourceVersion"] != given {
+        return Err(Failure::stale(kind.subject(), name));
+    }
+    let replicas = &wanted["spec"]["replicas"];
+    let replicas = if replicas.is_null() {
+        &json!(0)
+    } else {
+        replicas
+    };
+    if replicas.as_i64().is_none_or(|replicas| replicas < 0) {
+        let why = "must be greater than or equal to 0";
+        let fault = Fault::invalid("spec.replicas", replicas, why);
+        return Err(Failure::invalid(kind.subject(), name, &[fault]));
+    }
+    let mut value = current.clone();
+    if let Some(paths) = &kind.scale {
+        set(&mut value, &paths.spec_replicas, replicas.clone());
+    }
+    Ok(value)
+}
+
 /// An object seen as its scale.
 fn scale(kind: &Kind, value: &Value) -> Value {
-    let Some(paths) = &kind.scale else { return Value::Null };
+    let Some(paths) = &kind.scale else {
+        return Value::Null;
+    };
     let number = |path: &str| at(value, path).and_then(Value::as_i64).unwrap_or(0);
     let metadata = &value["metadata"];
     let mut scale = json!({
@@ -90,14 +90,18 @@ fn scale(kind: &Kind, value: &Value) -> Value {
         "status": {"replicas": number(&paths.status_replicas)},
     });
     let selector = match &paths.selector {
-        Some(path) => at(value, path).and_then(Value::as_str).map(ToOwned::to_owned),
-        None => value["spec"]["selector"]["matchLabels"].as_object().map(|labels| {
-            let terms: Vec<String> = labels
-                .iter()
-                .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
-                .collect();
-            terms.join(",")
-        }),
+        Some(path) => at(value, path)
+            .and_then(Value::as_str)
+            .map(ToOwned::to_owned),
+        None => value["spec"]["selector"]["matchLabels"]
+            .as_object()
+            .map(|labels| {
+                let terms: Vec<String> = labels
+                    .iter()
+                    .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+                    .collect();
+                terms.join(",")
+            }),
     };
     if let Some(selector) = selector {
         scale["status"]["selector"] = json!(selector);

@@ -43,9 +43,8 @@ impl Selector {
         labels: Option<&str>,
         fields: Option<&str>,
     ) -> Result<Self, Failure> {
-        let labels = parse_labels(labels.unwrap_or_default()).map_err(|why| {
-            Failure::bad_request(format!("unable to parse requirement: {why}"))
-        })?;
+        let labels = parse_labels(labels.unwrap_or_default())
+            .map_err(|why| Failure::bad_request(format!("unable to parse requirement: {why}")))?;
         let fields = parse_fields(kind, fields.unwrap_or_default())?;
         Ok(Self { labels, fields })
     }
@@ -54,14 +53,11 @@ impl Selector {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// The one name this selects, if a field selector names it.
-    pub(crate) fn name(&self) -> Option<&str> {
-        let term = self.fields.iter().find(|term| term.equal && term.path == "metadata.name")?;
-        Some(&term.value)
-    }
-
     pub(crate) fn matches(&self, stored: &Stored) -> bool {
-        self.labels.iter().all(|requirement| requirement.matches(stored)) && self.fields_match(stored)
+        self.labels
+            .iter()
+            .all(|requirement| requirement.matches(stored))
+            && self.fields_match(stored)
     }
 
     fn fields_match(&self, stored: &Stored) -> bool {
@@ -106,9 +102,15 @@ fn field_text(value: &Value, path: &str) -> String {
     if path == "source" {
         let first = &value["source"]["component"];
         let second = &value["reportingComponent"];
-        return first.as_str().or(second.as_str()).unwrap_or_default().to_owned();
+        return first
+            .as_str()
+            .or(second.as_str())
+            .unwrap_or_default()
+            .to_owned();
     }
-    let found = path.split('.').try_fold(value, |value, segment| value.get(segment));
+    let found = path
+        .split('.')
+        .try_fold(value, |value, segment| value.get(segment));
     match found {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
@@ -142,22 +144,36 @@ fn parse_requirement(term: &str) -> Result<Requirement, String> {
     let found = |key: &str, operator| {
         let key = key.trim();
         check_label_key(key)?;
-        Ok(Requirement { key: key.to_owned(), operator })
+        Ok(Requirement {
+            key: key.to_owned(),
+            operator,
+        })
     };
     if let Some(key) = term.strip_prefix('!') {
         return found(key, Operator::Absent);
     }
     if let Some((head, list)) = term.split_once('(') {
-        let list = list.trim_end().strip_suffix(')').ok_or_else(|| format!("found '', expected: ',' or ')' in {term:?}"))?;
-        let values: Vec<String> = list.split(',').map(|value| value.trim().to_owned()).collect();
+        let list = list
+            .trim_end()
+            .strip_suffix(')')
+            .ok_or_else(|| format!("found '', expected: ',' or ')' in {term:?}"))?;
+        let values: Vec<String> = list
+            .split(',')
+            .map(|value| value.trim().to_owned())
+            .collect();
         for value in &values {
             check_label_value(value)?;
         }
-        let (key, word) = head.trim().rsplit_once(char::is_whitespace).unwrap_or(("", head));
+        let (key, word) = head
+            .trim()
+            .rsplit_once(char::is_whitespace)
+            .unwrap_or(("", head));
         return match word {
             "in" => found(key, Operator::In(values)),
             "notin" => found(key, Operator::NotIn(values)),
-            other => Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt")),
+            other => Err(format!(
+                "found '{other}', expected: in, notin, =, ==, !=, gt, lt"
+            )),
         };
     }
     for (sign, negated) in [("!=", true), ("==", false), ("=", false)] {
@@ -165,16 +181,24 @@ fn parse_requirement(term: &str) -> Result<Requirement, String> {
             let value = value.trim();
             check_label_value(value)?;
             let values = vec![value.to_owned()];
-            let operator = if negated { Operator::NotIn(values) } else { Operator::In(values) };
+            let operator = if negated {
+                Operator::NotIn(values)
+            } else {
+                Operator::In(values)
+            };
             return found(key, operator);
         }
     }
     for (sign, greater) in [('>', true), ('<', false)] {
         if let Some((key, value)) = term.split_once(sign) {
             let number = value.trim().parse();
-            let number = number.map_err(|_| "for 'Gt', 'Lt' operators, the value must be an integer")?;
-            let operator =
-                if greater { Operator::Greater(number) } else { Operator::Less(number) };
+            let number =
+                number.map_err(|_| "for 'Gt', 'Lt' operators, the value must be an integer")?;
+            let operator = if greater {
+                Operator::Greater(number)
+            } else {
+                Operator::Less(number)
+            };
             return found(key, operator);
         }
     }
@@ -211,7 +235,11 @@ fn parse_fields(kind: &Kind, text: &str) -> Result<Vec<FieldTerm>, Failure> {
         if !known {
             return Err(Failure::bad_request(unknown_field(kind, path)));
         }
-        terms.push(FieldTerm { path: path.to_owned(), value: value.to_owned(), equal });
+        terms.push(FieldTerm {
+            path: path.to_owned(),
+            value: value.to_owned(),
+            equal,
+        });
     }
     Ok(terms)
 }
@@ -231,8 +259,10 @@ mod tests {
     use super::*;
 
     fn check(labels: &[(&str, &str)], selector: &str) -> bool {
-        let labels: serde_json::Map<String, Value> =
-            labels.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect();
+        let labels: serde_json::Map<String, Value> = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
+            .collect();
         let value = serde_json::json!({"metadata": {"labels": labels}});
         let id = super::super::object::ObjectId {
             resource: "x".into(),
@@ -241,7 +271,11 @@ mod tests {
         };
         let stored = Stored::new(id, 1, &value);
         let labels = parse_labels(selector).unwrap();
-        Selector { labels, fields: Vec::new() }.matches(&stored)
+        Selector {
+            labels,
+            fields: Vec::new(),
+        }
+        .matches(&stored)
     }
 
     #[test]
@@ -264,14 +298,28 @@ mod tests {
         ] {
             assert!(check(&labels, selector), "{selector}");
         }
-        for selector in ["tier", "app=db", "!app", "app in (db)", "app notin (web)", "rank>7"] {
+        for selector in [
+            "tier",
+            "app=db",
+            "!app",
+            "app in (db)",
+            "app notin (web)",
+            "rank>7",
+        ] {
             assert!(!check(&labels, selector), "{selector}");
         }
     }
 
     #[test]
     fn a_selector_with_an_unknown_operator_is_refused() {
-        for selector in ["app within (a)", "app in (a", "rank>x", "a b", "-a=b", "a=b!"] {
+        for selector in [
+            "app within (a)",
+            "app in (a",
+            "rank>x",
+            "a b",
+            "-a=b",
+            "a=b!",
+        ] {
             assert!(parse_labels(selector).is_err(), "{selector}");
         }
     }

@@ -56,7 +56,12 @@ impl EmbeddedApi {
     ///
     /// # Limits
     /// 512 connections and 1,024 requests at a time; more wait.
-    pub async fn serve(self, listener: TcpListener, options: ServeOptions, stop: CancellationToken) {
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        options: ServeOptions,
+        stop: CancellationToken,
+    ) {
         let local = match listener.local_addr() {
             Ok(local) => local,
             Err(error) => {
@@ -64,7 +69,11 @@ impl EmbeddedApi {
                 return;
             }
         };
-        let gate = Arc::new(Gate { local, options, requests: Semaphore::new(REQUESTS_MAX) });
+        let gate = Arc::new(Gate {
+            local,
+            options,
+            requests: Semaphore::new(REQUESTS_MAX),
+        });
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut connections = JoinSet::new();
         loop {
@@ -117,8 +126,14 @@ async fn serve_connection(
         }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(250);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(250);
     let connection = builder.serve_connection(TokioIo::new(socket), answering);
     tokio::pin!(connection);
     let ended = tokio::select! {
@@ -137,13 +152,19 @@ async fn serve_connection(
 impl Gate {
     fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
         let host = uri.authority().map(http::uri::Authority::as_str);
-        let host = host.or_else(|| headers.get(header::HOST).and_then(|host| host.to_str().ok()));
+        let host = host.or_else(|| {
+            headers
+                .get(header::HOST)
+                .and_then(|host| host.to_str().ok())
+        });
         if !host.is_some_and(|host| self.is_own(host)) {
             return Err(forbidden("the Host header does not name this server"));
         }
         if let Some(origin) = headers.get(header::ORIGIN) {
             let origin = origin.to_str().unwrap_or_default();
-            let own = origin.strip_prefix("http://").is_some_and(|host| self.is_own(host));
+            let own = origin
+                .strip_prefix("http://")
+                .is_some_and(|host| self.is_own(host));
             if !own {
                 return Err(forbidden("requests from other web pages are refused"));
             }
@@ -159,12 +180,18 @@ impl Gate {
             let why = "this API can be reached from other machines but has no token";
             return Err(forbidden(why));
         };
-        let given = headers.get(header::AUTHORIZATION).map_or(&b""[..], |value| value.as_bytes());
+        let given = headers
+            .get(header::AUTHORIZATION)
+            .map_or(&b""[..], |value| value.as_bytes());
         let given = given.strip_prefix(b"Bearer ").unwrap_or_default();
         if same_in_constant_time(given, token.as_bytes()) {
             return Ok(());
         }
-        Err(Failure::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized"))
+        Err(Failure::new(
+            StatusCode::UNAUTHORIZED,
+            "Unauthorized",
+            "Unauthorized",
+        ))
     }
 
     /// Whether `host` (with or without port) is this server.
@@ -173,7 +200,10 @@ impl Gate {
         if port.is_some_and(|port| port.parse() != Ok(self.local.port())) {
             return false;
         }
-        let name = name.trim_start_matches('[').trim_end_matches(']').to_lowercase();
+        let name = name
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_lowercase();
         let own_address = name.parse().is_ok_and(|address: std::net::IpAddr| {
             address.to_canonical() == self.local.ip().to_canonical()
                 || (address.is_loopback() && self.local.ip().is_loopback())
@@ -196,6 +226,9 @@ fn split_port(host: &str) -> (&str, Option<&str>) {
 
 /// Compares without telling by its duration where the first difference is.
 fn same_in_constant_time(one: &[u8], other: &[u8]) -> bool {
-    let differences = one.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other));
+    let differences = one
+        .iter()
+        .zip(other)
+        .fold(0, |sum, (one, other)| sum | (one ^ other));
     one.len() == other.len() && differences == 0
 }

@@ -50,7 +50,12 @@ impl Reply {
     }
 
     pub(crate) fn new(code: StatusCode, body: ApiBody) -> Self {
-        Self { code, body, warnings: Vec::new(), content_type: "application/json" }
+        Self {
+            code,
+            body,
+            warnings: Vec::new(),
+            content_type: "application/json",
+        }
     }
 
     pub(crate) fn ok(value: &serde_json::Value) -> Self {
@@ -62,7 +67,9 @@ impl EmbeddedApi {
     /// The API as a service, without a socket.
     #[must_use]
     pub fn service(&self) -> ApiService {
-        ApiService { core: Arc::clone(&self.core) }
+        ApiService {
+            core: Arc::clone(&self.core),
+        }
     }
 }
 
@@ -109,7 +116,13 @@ async fn dispatch(core: &Arc<Core>, parts: Parts, body: Bytes) -> Result<Reply, 
     let target = Target::find(&kinds, &segments)?;
     let query = Query::parse(parts.uri.query());
     let form = Form::accepted(&parts.headers)?;
-    let call = Call { target, query, form, parts, body };
+    let call = Call {
+        target,
+        query,
+        form,
+        parts,
+        body,
+    };
     let named = call.target.name.is_some();
     let method = call.parts.method.clone();
     match (method, named, call.target.part) {
@@ -130,7 +143,11 @@ async fn dispatch(core: &Arc<Core>, parts: Parts, body: Bytes) -> Result<Reply, 
 fn unread(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Failure {
     if error.is::<LengthLimitError>() {
         let message = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
-        return Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message);
+        return Failure::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            message,
+        );
     }
     Failure::bad_request(format!("cannot read the body: {error}"))
 }
@@ -139,9 +156,15 @@ fn accepted(reply: Reply) -> Response<ApiBody> {
     let mut response = Response::new(reply.body);
     *response.status_mut() = reply.code;
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(reply.content_type));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static(reply.content_type),
+    );
     for warning in reply.warnings {
-        let text = format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\""));
+        let text = format!(
+            "299 - \"{}\"",
+            warning.replace('\\', "\\\\").replace('"', "\\\"")
+        );
         if let Ok(value) = HeaderValue::from_str(&text) {
             headers.append(header::WARNING, value);
         }

@@ -50,6 +50,8 @@ struct Shared {
     durable: watch::Sender<Durable>,
     /// Counts published changes of CustomResourceDefinitions.
     crd_changes: AtomicU64,
+    /// Counts transactions written to disk.
+    commits: AtomicU64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -96,15 +98,22 @@ struct Write {
 impl Store {
     /// An empty store that lives as long as the process.
     pub(crate) fn in_memory() -> Self {
-        Self { shared: Shared::new(State::default()), committer: None }
+        Self {
+            shared: Shared::new(State::default()),
+            committer: None,
+        }
     }
 
     /// Opens the store in `folder`, creating it if it is missing.
     pub(crate) fn on_disk(folder: &Path) -> Result<Self, Open> {
         let opened = disk::open(folder)?;
         let version = opened.version;
-        let mut state =
-            State { opened: version, assigned: version, visible: version, ..State::default() };
+        let mut state = State {
+            opened: version,
+            assigned: version,
+            visible: version,
+            ..State::default()
+        };
         for stored in opened.objects {
             state.index(&stored, None);
             let collection = state.collection(&stored.id.resource);
@@ -112,7 +121,10 @@ impl Store {
         }
         let shared = Shared::new(state);
         let committer = disk::Committer::start(opened.database, opened.lock, Arc::clone(&shared))?;
-        Ok(Self { shared, committer: Some(committer) })
+        Ok(Self {
+            shared,
+            committer: Some(committer),
+        })
     }
 
     /// The object as the next write must see it: staged, if a write is under way.
@@ -123,7 +135,12 @@ impl Store {
     /// The object as readers see it.
     pub(crate) fn visible(&self, id: &ObjectId) -> Option<Arc<Stored>> {
         let state = self.shared.lock();
-        state.collections.get(&id.resource)?.objects.get(&slot(id)).cloned()
+        state
+            .collections
+            .get(&id.resource)?
+            .objects
+            .get(&slot(id))
+            .cloned()
     }
 
     /// The resourceVersion readers see.
@@ -135,9 +152,14 @@ impl Store {
     /// the resourceVersion of this snapshot.
     pub(crate) fn list(&self, resource: &str, namespace: Option<&str>) -> (Vec<Arc<Stored>>, u64) {
         let state = self.shared.lock();
-        let listed = state.collections.get(resource).map_or_else(Vec::new, |collection| {
-            in_namespace(&collection.objects, namespace).cloned().collect()
-        });
+        let listed = state
+            .collections
+            .get(resource)
+            .map_or_else(Vec::new, |collection| {
+                in_namespace(&collection.objects, namespace)
+                    .cloned()
+                    .collect()
+            });
         (listed, state.visible)
     }
 
@@ -150,10 +172,9 @@ impl Store {
     ) -> Result<Vec<Arc<Stored>>, Expired> {
         let mut state = self.shared.lock();
         let collection = state.collection(resource);
-        let mut objects: BTreeMap<Slot, Arc<Stored>> =
-            in_namespace(&collection.objects, namespace)
-                .map(|stored| (slot(&stored.id), Arc::clone(stored)))
-                .collect();
+        let mut objects: BTreeMap<Slot, Arc<Stored>> = in_namespace(&collection.objects, namespace)
+            .map(|stored| (slot(&stored.id), Arc::clone(stored)))
+            .collect();
         for event in collection.history.after(version)?.rev() {
             let id = &event.after.id;
             if namespace.is_some_and(|namespace| *namespace != *id.namespace) {
@@ -202,7 +223,9 @@ impl Store {
             return Ok(());
         }
         let mut durable = self.shared.durable.subscribe();
-        let reached = durable.wait_for(|durable| durable.broken || durable.version >= version).await;
+        let reached = durable
+            .wait_for(|durable| durable.broken || durable.version >= version)
+            .await;
         match reached {
             Ok(durable) if durable.version >= version => Ok(()),
             Ok(_) | Err(_) => Err(Lost),
@@ -214,25 +237,32 @@ impl Store {
         self.shared.crd_changes.load(Ordering::Acquire)
     }
 
-    /// The resources that hold objects.
-    pub(crate) fn resources(&self) -> Vec<Arc<str>> {
-        self.shared.lock().collections.keys().cloned().collect()
+    /// Transactions written to disk so far.
+    #[cfg(test)]
+    pub(crate) fn commits(&self) -> u64 {
+        self.shared.commits.load(Ordering::Relaxed)
     }
 }
 
 impl Shared {
     fn new(state: State) -> Arc<Self> {
-        let durable = Durable { version: state.visible, broken: false };
+        let durable = Durable {
+            version: state.visible,
+            broken: false,
+        };
         Arc::new(Self {
             state: Mutex::new(state),
             work: Condvar::new(),
             durable: watch::Sender::new(durable),
             crd_changes: AtomicU64::new(0),
+            commits: AtomicU64::new(0),
         })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nothing panics while it holds the store")
+        self.state
+            .lock()
+            .expect("nothing panics while it holds the store")
     }
 
     /// Shows one durable write to readers; the caller wakes `changed` once it let go of the lock.
@@ -244,15 +274,24 @@ impl Shared {
         let slot = slot(&id);
         match write.change {
             Change::Deleted => collection.objects.remove(&slot),
-            Change::Created | Change::Updated => {
-                collection.objects.insert(slot.clone(), Arc::clone(&write.after))
-            }
+            Change::Created | Change::Updated => collection
+                .objects
+                .insert(slot.clone(), Arc::clone(&write.after)),
         };
-        if collection.staged.get(&slot).is_some_and(|(staged, _)| *staged == version) {
+        if collection
+            .staged
+            .get(&slot)
+            .is_some_and(|(staged, _)| *staged == version)
+        {
             collection.staged.remove(&slot);
         }
-        collection.history.push(Event::new(write.change, write.before, write.after));
-        if !changed.iter().any(|sender| Arc::ptr_eq(sender, &collection.changed)) {
+        collection
+            .history
+            .push(Event::new(write.change, write.before, write.after));
+        if !changed
+            .iter()
+            .any(|sender| Arc::ptr_eq(sender, &collection.changed))
+        {
             changed.push(Arc::clone(&collection.changed));
         }
         if &*id.resource == CRD_RESOURCE {
@@ -281,7 +320,9 @@ impl State {
             };
             self.collections.insert(resource.into(), collection);
         }
-        self.collections.get_mut(resource).expect("it was inserted above")
+        self.collections
+            .get_mut(resource)
+            .expect("it was inserted above")
     }
 
     /// Enters an object into the indexes, `before` being the version it replaces.
@@ -290,11 +331,17 @@ impl State {
             Some(before) => self.unindex_owners(before),
             None => {
                 self.uids.insert(Arc::clone(&stored.uid), stored.id.clone());
-                *self.namespace_len.entry(Arc::clone(&stored.id.namespace)).or_default() += 1;
+                *self
+                    .namespace_len
+                    .entry(Arc::clone(&stored.id.namespace))
+                    .or_default() += 1;
             }
         }
         for owner in &stored.owners {
-            self.dependents.entry(Arc::clone(&owner.uid)).or_default().insert(stored.id.clone());
+            self.dependents
+                .entry(Arc::clone(&owner.uid))
+                .or_default()
+                .insert(stored.id.clone());
         }
     }
 
@@ -343,6 +390,3 @@ fn read_back(id: ObjectId, bytes: Bytes) -> Result<Stored, serde_json::Error> {
     let version = super::object::version_of(&value);
     Ok(Stored::with_bytes(id, version, &value, bytes))
 }
-
-#[cfg(test)]
-mod tests;

@@ -62,7 +62,9 @@ pub(crate) fn round_trip(
 }
 
 /// Reads a value through a type and writes it back.
-pub(crate) fn through<T: DeserializeOwned + Serialize>(value: &Value) -> Result<Value, serde_json::Error> {
+pub(crate) fn through<T: DeserializeOwned + Serialize>(
+    value: &Value,
+) -> Result<Value, serde_json::Error> {
     serde_json::to_value(T::deserialize(value)?)
 }
 
@@ -78,7 +80,11 @@ fn collect(given: &Value, known: &Value, path: &str, found: &mut Vec<String>) {
     match (given, known) {
         (Value::Object(given), Value::Object(known)) => {
             for (name, value) in given {
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                let path = if path.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{path}.{name}")
+                };
                 match known.get(name) {
                     Some(known) => collect(value, known, &path, found),
                     None if value.is_null() => {}

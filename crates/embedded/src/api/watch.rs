@@ -55,7 +55,11 @@ impl Core {
     pub(crate) fn watch(self: &Arc<Self>, call: &Call) -> Result<Reply, Failure> {
         let query = &call.query;
         let kind = &call.target.kind;
-        let name = call.target.name.as_ref().map(|name| format!("metadata.name={name}"));
+        let name = call
+            .target
+            .name
+            .as_ref()
+            .map(|name| format!("metadata.name={name}"));
         let fields = name.as_deref().or(query.get("fieldSelector"));
         let selector = Selector::parse(kind, query.get("labelSelector"), fields)?;
         let asked = version(query)?;
@@ -63,7 +67,9 @@ impl Core {
         if let Some(asked) = asked {
             self.check_reached(asked)?;
         }
-        let timeout = query.number("timeoutSeconds")?.map_or(TIMEOUT, Duration::from_secs);
+        let timeout = query
+            .number("timeoutSeconds")?
+            .map_or(TIMEOUT, Duration::from_secs);
         let now = Instant::now();
         let mut watcher = Watcher {
             core: Arc::clone(self),
@@ -97,7 +103,10 @@ impl Core {
 impl Watcher {
     /// Sends every object as if it had just been added.
     fn begin_with_state(&mut self, end_mark: bool) {
-        let (listed, version) = self.core.store.list(&self.kind.resource, self.namespace.as_deref());
+        let (listed, version) = self
+            .core
+            .store
+            .list(&self.kind.resource, self.namespace.as_deref());
         for stored in listed.iter().filter(|stored| self.selector.matches(stored)) {
             let line = watch_line("ADDED", &self.bytes(stored));
             self.lines.push_back(line);
@@ -144,7 +153,11 @@ impl Watcher {
     /// Turns the events since the last time into lines.
     fn read_on(&mut self) {
         loop {
-            match self.core.store.events_after(&self.kind.resource, self.position, BATCH_LEN) {
+            match self
+                .core
+                .store
+                .events_after(&self.kind.resource, self.position, BATCH_LEN)
+            {
                 Ok((events, reached)) => {
                     for event in &events {
                         self.position = event.after.version;
@@ -174,7 +187,11 @@ impl Watcher {
     /// The event as this watch's selector sees it: an object that leaves the selection is deleted, one
     /// that enters it is added.
     fn line(&self, event: &Event) -> Option<Bytes> {
-        if self.namespace.as_ref().is_some_and(|namespace| *namespace != event.after.id.namespace) {
+        if self
+            .namespace
+            .as_ref()
+            .is_some_and(|namespace| *namespace != event.after.id.namespace)
+        {
             return None;
         }
         if self.selector.is_empty() {
@@ -189,7 +206,10 @@ impl Watcher {
                 watch_line(word, &self.bytes(&event.after))
             });
         }
-        let before = event.before.as_ref().is_some_and(|before| self.selector.matches(before));
+        let before = event
+            .before
+            .as_ref()
+            .is_some_and(|before| self.selector.matches(before));
         let after = event.change != Change::Deleted && self.selector.matches(&event.after);
         let word = match (before, after) {
             (false, false) => return None,
@@ -227,14 +247,23 @@ impl Watcher {
 
 /// Whether the client asked for the state first, and whether it may.
 fn initial_events(query: &super::request::Query) -> Result<Option<bool>, Failure> {
-    let subject = Subject { group: "meta.k8s.io", plural: "", kind: "ListOptions" };
+    let subject = Subject {
+        group: "meta.k8s.io",
+        plural: "",
+        kind: "ListOptions",
+    };
     let refused = |field: &str, why: &str| {
-        Err(Failure::invalid(subject, "", &[Fault::forbidden(field, why)]))
+        Err(Failure::invalid(
+            subject,
+            "",
+            &[Fault::forbidden(field, why)],
+        ))
     };
     let matching = query.get("resourceVersionMatch");
     let Some(asked) = query.get("sendInitialEvents") else {
         if matching.is_some() {
-            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            let why =
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
             return refused("resourceVersionMatch", why);
         }
         return Ok(None);

@@ -28,7 +28,14 @@ enum Has {
 use Has::{All, Echo, Namespace, Scale, Status, StrictVersion, Upsert};
 const GENERATION: Has = Has::Generation;
 
-type Line = (&'static str, &'static str, &'static str, &'static str, &'static [Has], &'static str);
+type Line = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [Has],
+    &'static str,
+);
 
 /// Group, version, plural, kind, traits, short names. Extra field selectors stand in [`selectable`].
 const TABLE: &[Line] = &[
@@ -36,30 +43,177 @@ const TABLE: &[Line] = &[
     ("", "v1", "configmaps", "ConfigMap", &[Namespace], "cm"),
     ("", "v1", "endpoints", "Endpoints", &[Namespace], "ep"),
     ("", "v1", "events", "Event", &[Namespace, Upsert], "ev"),
-    ("", "v1", "limitranges", "LimitRange", &[Namespace], "limits"),
+    (
+        "",
+        "v1",
+        "limitranges",
+        "LimitRange",
+        &[Namespace],
+        "limits",
+    ),
     ("", "v1", "namespaces", "Namespace", &[Status], "ns"),
     ("", "v1", "nodes", "Node", &[Status], "no"),
-    ("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", &[Namespace, Status, Echo], "pvc"),
-    ("", "v1", "persistentvolumes", "PersistentVolume", &[Status, Echo], "pv"),
-    ("", "v1", "pods", "Pod", &[Namespace, Status, GENERATION, Echo, All], "po"),
-    ("", "v1", "podtemplates", "PodTemplate", &[Namespace, GENERATION, Echo], ""),
-    ("", "v1", "resourcequotas", "ResourceQuota", &[Namespace, Status, Echo], "quota"),
+    (
+        "",
+        "v1",
+        "persistentvolumeclaims",
+        "PersistentVolumeClaim",
+        &[Namespace, Status, Echo],
+        "pvc",
+    ),
+    (
+        "",
+        "v1",
+        "persistentvolumes",
+        "PersistentVolume",
+        &[Status, Echo],
+        "pv",
+    ),
+    (
+        "",
+        "v1",
+        "pods",
+        "Pod",
+        &[Namespace, Status, GENERATION, Echo, All],
+        "po",
+    ),
+    (
+        "",
+        "v1",
+        "podtemplates",
+        "PodTemplate",
+        &[Namespace, GENERATION, Echo],
+        "",
+    ),
+    (
+        "",
+        "v1",
+        "resourcequotas",
+        "ResourceQuota",
+        &[Namespace, Status, Echo],
+        "quota",
+    ),
     ("", "v1", "secrets", "Secret", &[Namespace], ""),
-    ("", "v1", "serviceaccounts", "ServiceAccount", &[Namespace, Echo], "sa"),
-    ("", "v1", "services", "Service", &[Namespace, Status, Echo, All], "svc"),
-    ("events.k8s.io", "v1", "events", "Event", &[Namespace, Upsert], "ev"),
-    ("coordination.k8s.io", "v1", "leases", "Lease", &[Namespace, StrictVersion, Upsert], ""),
-    ("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", &[Namespace, GENERATION], ""),
-    ("networking.k8s.io", "v1", "ingressclasses", "IngressClass", &[GENERATION], ""),
-    ("networking.k8s.io", "v1", "ingresses", "Ingress", &[Namespace, Status, GENERATION], "ing"),
-    ("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", &[Namespace, GENERATION], "netpol"),
-    ("apps", "v1", "controllerrevisions", "ControllerRevision", &[Namespace], ""),
-    ("apps", "v1", "daemonsets", "DaemonSet", &[Namespace, Status, GENERATION, All], "ds"),
-    ("apps", "v1", "deployments", "Deployment", &[Namespace, Status, Scale, GENERATION, All], "deploy"),
-    ("apps", "v1", "replicasets", "ReplicaSet", &[Namespace, Status, Scale, GENERATION, All], "rs"),
-    ("apps", "v1", "statefulsets", "StatefulSet", &[Namespace, Status, Scale, GENERATION, All], "sts"),
-    ("batch", "v1", "cronjobs", "CronJob", &[Namespace, Status, GENERATION, All], "cj"),
-    ("batch", "v1", "jobs", "Job", &[Namespace, Status, GENERATION, All], ""),
+    (
+        "",
+        "v1",
+        "serviceaccounts",
+        "ServiceAccount",
+        &[Namespace, Echo],
+        "sa",
+    ),
+    (
+        "",
+        "v1",
+        "services",
+        "Service",
+        &[Namespace, Status, Echo, All],
+        "svc",
+    ),
+    (
+        "events.k8s.io",
+        "v1",
+        "events",
+        "Event",
+        &[Namespace, Upsert],
+        "ev",
+    ),
+    (
+        "coordination.k8s.io",
+        "v1",
+        "leases",
+        "Lease",
+        &[Namespace, StrictVersion, Upsert],
+        "",
+    ),
+    (
+        "discovery.k8s.io",
+        "v1",
+        "endpointslices",
+        "EndpointSlice",
+        &[Namespace, GENERATION],
+        "",
+    ),
+    (
+        "networking.k8s.io",
+        "v1",
+        "ingressclasses",
+        "IngressClass",
+        &[GENERATION],
+        "",
+    ),
+    (
+        "networking.k8s.io",
+        "v1",
+        "ingresses",
+        "Ingress",
+        &[Namespace, Status, GENERATION],
+        "ing",
+    ),
+    (
+        "networking.k8s.io",
+        "v1",
+        "networkpolicies",
+        "NetworkPolicy",
+        &[Namespace, GENERATION],
+        "netpol",
+    ),
+    (
+        "apps",
+        "v1",
+        "controllerrevisions",
+        "ControllerRevision",
+        &[Namespace],
+        "",
+    ),
+    (
+        "apps",
+        "v1",
+        "daemonsets",
+        "DaemonSet",
+        &[Namespace, Status, GENERATION, All],
+        "ds",
+    ),
+    (
+        "apps",
+        "v1",
+        "deployments",
+        "Deployment",
+        &[Namespace, Status, Scale, GENERATION, All],
+        "deploy",
+    ),
+    (
+        "apps",
+        "v1",
+        "replicasets",
+        "ReplicaSet",
+        &[Namespace, Status, Scale, GENERATION, All],
+        "rs",
+    ),
+    (
+        "apps",
+        "v1",
+        "statefulsets",
+        "StatefulSet",
+        &[Namespace, Status, Scale, GENERATION, All],
+        "sts",
+    ),
+    (
+        "batch",
+        "v1",
+        "cronjobs",
+        "CronJob",
+        &[Namespace, Status, GENERATION, All],
+        "cj",
+    ),
+    (
+        "batch",
+        "v1",
+        "jobs",
+        "Job",
+        &[Namespace, Status, GENERATION, All],
+        "",
+    ),
     (
         "autoscaling",
         "v2",
@@ -68,13 +222,62 @@ const TABLE: &[Line] = &[
         &[Namespace, Status, All],
         "hpa",
     ),
-    ("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", &[Namespace, Status, GENERATION], "pdb"),
-    ("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", &[], ""),
-    ("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", &[], ""),
-    ("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", &[Namespace], ""),
-    ("rbac.authorization.k8s.io", "v1", "roles", "Role", &[Namespace], ""),
-    ("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", &[GENERATION], "pc"),
-    ("storage.k8s.io", "v1", "storageclasses", "StorageClass", &[], "sc"),
+    (
+        "policy",
+        "v1",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        &[Namespace, Status, GENERATION],
+        "pdb",
+    ),
+    (
+        "rbac.authorization.k8s.io",
+        "v1",
+        "clusterrolebindings",
+        "ClusterRoleBinding",
+        &[],
+        "",
+    ),
+    (
+        "rbac.authorization.k8s.io",
+        "v1",
+        "clusterroles",
+        "ClusterRole",
+        &[],
+        "",
+    ),
+    (
+        "rbac.authorization.k8s.io",
+        "v1",
+        "rolebindings",
+        "RoleBinding",
+        &[Namespace],
+        "",
+    ),
+    (
+        "rbac.authorization.k8s.io",
+        "v1",
+        "roles",
+        "Role",
+        &[Namespace],
+        "",
+    ),
+    (
+        "scheduling.k8s.io",
+        "v1",
+        "priorityclasses",
+        "PriorityClass",
+        &[GENERATION],
+        "pc",
+    ),
+    (
+        "storage.k8s.io",
+        "v1",
+        "storageclasses",
+        "StorageClass",
+        &[],
+        "sc",
+    ),
     (
         "apiextensions.k8s.io",
         "v1",
@@ -93,8 +296,11 @@ fn kind(&(group, version, plural, kind, traits, short_names): &Line) -> Kind {
     let has = |what| traits.contains(&what);
     // Both spellings of Event are one set of objects, stored in the older one.
     let stored_group = if plural == "events" { "" } else { group };
-    let resource =
-        if stored_group.is_empty() { plural.to_owned() } else { format!("{plural}.{stored_group}") };
+    let resource = if stored_group.is_empty() {
+        plural.to_owned()
+    } else {
+        format!("{plural}.{stored_group}")
+    };
     Kind {
         group: group.into(),
         version: version.into(),
@@ -103,8 +309,16 @@ fn kind(&(group, version, plural, kind, traits, short_names): &Line) -> Kind {
         list_kind: format!("{kind}List").into(),
         plural: plural.into(),
         singular: kind.to_lowercase().into(),
-        short_names: short_names.split(',').filter(|name| !name.is_empty()).map(Into::into).collect(),
-        categories: if has(All) { vec!["all".to_owned()] } else { Vec::new() },
+        short_names: short_names
+            .split(',')
+            .filter(|name| !name.is_empty())
+            .map(Into::into)
+            .collect(),
+        categories: if has(All) {
+            vec!["all".to_owned()]
+        } else {
+            Vec::new()
+        },
         namespaced: has(Namespace),
         resource: resource.into(),
         stored_as: group_version(stored_group, version).into(),
@@ -114,11 +328,18 @@ fn kind(&(group, version, plural, kind, traits, short_names): &Line) -> Kind {
             status_replicas: "status.replicas".to_owned(),
             selector: None,
         }),
-        generation: if has(GENERATION) { Generation::Spec } else { Generation::Never },
+        generation: if has(GENERATION) {
+            Generation::Spec
+        } else {
+            Generation::Never
+        },
         unconditional: !has(StrictVersion),
         upsert: has(Upsert),
         echo_deleted: has(Echo),
-        selectable: selectable(plural).iter().map(|&path| path.to_owned()).collect(),
+        selectable: selectable(plural)
+            .iter()
+            .map(|&path| path.to_owned())
+            .collect(),
         custom: None,
     }
 }

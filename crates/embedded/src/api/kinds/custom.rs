@@ -10,7 +10,9 @@ use crate::schema::{Cause, Structural};
 
 /// The kinds of one definition, one per served version.
 pub(super) fn kinds(definition: &Value) -> Vec<Arc<Kind>> {
-    let versions = definition["spec"]["versions"].as_array().map_or(&[][..], Vec::as_slice);
+    let versions = definition["spec"]["versions"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
     let stored = versions
         .iter()
         .find(|version| version["storage"] == true)
@@ -39,8 +41,14 @@ fn kind(spec: &Value, version: &Value, stored: &str) -> Kind {
         selector: scale.get("labelSelectorPath").map(path),
     });
     Kind {
-        list_kind: names["listKind"].as_str().map_or_else(|| format!("{kind}List"), Into::into).into(),
-        singular: names["singular"].as_str().map_or_else(|| kind.to_lowercase(), Into::into).into(),
+        list_kind: names["listKind"]
+            .as_str()
+            .map_or_else(|| format!("{kind}List"), Into::into)
+            .into(),
+        singular: names["singular"]
+            .as_str()
+            .map_or_else(|| kind.to_lowercase(), Into::into)
+            .into(),
         short_names: texts(&names["shortNames"]),
         categories: texts(&names["categories"]),
         namespaced: spec["scope"] == "Namespaced",
@@ -59,7 +67,10 @@ fn kind(spec: &Value, version: &Value, stored: &str) -> Kind {
             .map(|field| path(&field["jsonPath"]))
             .collect(),
         api_version: group_version(&group, version["name"].as_str().unwrap_or_default()).into(),
-        custom: Some(Custom { declared: Arc::new(version.clone()), schema: schema(version) }),
+        custom: Some(Custom {
+            declared: Arc::new(version.clone()),
+            schema: schema(version),
+        }),
         group: group.into(),
         version: text(&version["name"]).into(),
         kind: kind.into(),
@@ -76,7 +87,11 @@ fn schema(version: &Value) -> Arc<Structural> {
 
 /// A JSON path of a definition (`.spec.replicas`) without its leading dot.
 fn path(value: &Value) -> String {
-    value.as_str().unwrap_or_default().trim_start_matches('.').to_owned()
+    value
+        .as_str()
+        .unwrap_or_default()
+        .trim_start_matches('.')
+        .to_owned()
 }
 
 /// What is wrong with a definition.
@@ -101,7 +116,10 @@ pub(crate) fn check(definition: &Value) -> Vec<Fault> {
         faults.push(Fault::invalid("metadata.name", name, why));
     }
     let versions = spec["versions"].as_array().map_or(&[][..], Vec::as_slice);
-    let stored = versions.iter().filter(|version| version["storage"] == true).count();
+    let stored = versions
+        .iter()
+        .filter(|version| version["storage"] == true)
+        .count();
     if stored != 1 {
         let why = "must have exactly one version marked as storage version";
         faults.push(Fault::invalid("spec.versions", &spec["versions"], why));
@@ -144,7 +162,10 @@ pub(crate) fn accept(definition: &mut Value, now: &str) {
     if !status["conditions"].is_array() {
         *status = json!({"conditions": []});
     }
-    let mut kept = status["storedVersions"].as_array().cloned().unwrap_or_default();
+    let mut kept = status["storedVersions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     for version in stored {
         if !kept.contains(&version) {
             kept.push(version);
@@ -154,10 +175,17 @@ pub(crate) fn accept(definition: &mut Value, now: &str) {
     status["acceptedNames"] = names;
     for (condition, reason, message) in [
         ("NamesAccepted", "NoConflicts", "no conflicts found"),
-        ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+        (
+            "Established",
+            "InitialNamesAccepted",
+            "the initial names have been accepted",
+        ),
     ] {
         let held = status["conditions"].as_array().into_iter().flatten();
-        if held.into_iter().any(|held| held["type"] == condition && held["status"] == "True") {
+        if held
+            .into_iter()
+            .any(|held| held["type"] == condition && held["status"] == "True")
+        {
             continue;
         }
         let condition = json!({

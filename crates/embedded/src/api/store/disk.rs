@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -107,7 +108,10 @@ pub(super) fn open(folder: &Path) -> Result<Opened, Open> {
     let lock = lock(folder)?;
     check_format(folder)?;
     let file = folder.join("objects.redb");
-    let fault = |source: redb::Error| Open::Database { file: file.clone(), source: Box::new(source) };
+    let fault = |source: redb::Error| Open::Database {
+        file: file.clone(),
+        source: Box::new(source),
+    };
     let database = Database::builder()
         .set_cache_size(CACHE_BYTES)
         .create(&file)
@@ -122,7 +126,12 @@ pub(super) fn open(folder: &Path) -> Result<Opened, Open> {
             .map_err(|source| Open::Object { key, source })?;
         objects.push(Arc::new(stored));
     }
-    Ok(Opened { database, lock, objects, version })
+    Ok(Opened {
+        database,
+        lock,
+        objects,
+        version,
+    })
 }
 
 impl Committer {
@@ -136,13 +145,20 @@ impl Committer {
                 drop(lock);
             })
             .map_err(|source| Open::Thread { source })?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
     }
 }
 
 impl Drop for Committer {
     fn drop(&mut self) {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).stopping = true;
+        self.shared
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .stopping = true;
         self.shared.work.notify_one();
         if let Some(thread) = self.thread.take() {
             // A panic of the committer was printed when it happened; nothing is left to save.
@@ -158,7 +174,10 @@ fn commit_until_stopped(database: &Database, shared: &Shared) {
         let batch = {
             let mut state = shared.lock();
             while state.pending.is_empty() && !state.stopping {
-                state = shared.work.wait(state).expect("nothing panics while it holds the store");
+                state = shared
+                    .work
+                    .wait(state)
+                    .expect("nothing panics while it holds the store");
             }
             if state.pending.is_empty() {
                 return;
@@ -171,6 +190,7 @@ fn commit_until_stopped(database: &Database, shared: &Shared) {
             shared.durable.send_modify(|durable| durable.broken = true);
             return;
         }
+        shared.commits.fetch_add(1, Ordering::Relaxed);
         let mut changed = Vec::new();
         let version = {
             let mut state = shared.lock();
@@ -179,7 +199,10 @@ fn commit_until_stopped(database: &Database, shared: &Shared) {
             }
             state.visible
         };
-        shared.durable.send_replace(Durable { version, broken: false });
+        shared.durable.send_replace(Durable {
+            version,
+            broken: false,
+        });
         for changed in changed {
             changed.send_replace(());
         }
@@ -207,8 +230,15 @@ fn write_batch(database: &Database, batch: &[Write]) -> Result<(), redb::Error> 
 }
 
 fn lock(folder: &Path) -> Result<File, Open> {
-    let fault = |source| Open::Folder { folder: folder.to_owned(), source };
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(fault)?;
+    let fault = |source| Open::Folder {
+        folder: folder.to_owned(),
+        source,
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(fault)?;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(fault)?;
     let file = OpenOptions::new()
         .create(true)
@@ -219,19 +249,30 @@ fn lock(folder: &Path) -> Result<File, Open> {
         .map_err(fault)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Open::InUse { folder: folder.to_owned() }),
+        Err(TryLockError::WouldBlock) => Err(Open::InUse {
+            folder: folder.to_owned(),
+        }),
         Err(TryLockError::Error(source)) => Err(fault(source)),
     }
 }
 
 fn check_format(folder: &Path) -> Result<(), Open> {
-    let fault = |source| Open::Folder { folder: folder.to_owned(), source };
+    let fault = |source| Open::Folder {
+        folder: folder.to_owned(),
+        source,
+    };
     let path = folder.join("format");
     match fs::read_to_string(&path) {
         Ok(found) => match found.trim().parse::<u64>() {
             Ok(format) if format <= FORMAT => Ok(()),
-            Ok(found) => Err(Open::Newer { folder: folder.to_owned(), found }),
-            Err(_) => Err(Open::Foreign { folder: folder.to_owned(), found }),
+            Ok(found) => Err(Open::Newer {
+                folder: folder.to_owned(),
+                found,
+            }),
+            Err(_) => Err(Open::Foreign {
+                folder: folder.to_owned(),
+                found,
+            }),
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let write = || {
@@ -258,11 +299,17 @@ fn prepare(database: &Database) -> Result<(), redb::Error> {
 
 fn read_all(database: &Database, version: &mut u64) -> Result<Vec<(String, Bytes)>, redb::Error> {
     let transaction = database.begin_read()?;
-    *version = transaction.open_table(COUNTERS)?.get(VERSION)?.map_or(0, |guard| guard.value());
+    *version = transaction
+        .open_table(COUNTERS)?
+        .get(VERSION)?
+        .map_or(0, |guard| guard.value());
     let mut objects = Vec::new();
     for entry in transaction.open_table(OBJECTS)?.iter()? {
         let (key, bytes) = entry?;
-        objects.push((key.value().to_owned(), Bytes::copy_from_slice(bytes.value())));
+        objects.push((
+            key.value().to_owned(),
+            Bytes::copy_from_slice(bytes.value()),
+        ));
     }
     Ok(objects)
 }
@@ -274,5 +321,9 @@ fn object_key(id: &ObjectId) -> String {
 
 fn object_id(key: &str) -> Option<ObjectId> {
     let mut parts = key.splitn(3, '/').map(Arc::from);
-    Some(ObjectId { resource: parts.next()?, namespace: parts.next()?, name: parts.next()? })
+    Some(ObjectId {
+        resource: parts.next()?,
+        namespace: parts.next()?,
+        name: parts.next()?,
+    })
 }

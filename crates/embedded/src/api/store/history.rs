@@ -41,7 +41,12 @@ pub(super) struct History {
 
 impl Event {
     pub(super) fn new(change: Change, before: Option<Arc<Stored>>, after: Arc<Stored>) -> Self {
-        Self { change, before, after, line: OnceLock::new() }
+        Self {
+            change,
+            before,
+            after,
+            line: OnceLock::new(),
+        }
     }
 
     /// This event as a line of a watch, serialized once for all watchers.
@@ -51,7 +56,9 @@ impl Event {
             Change::Updated => "MODIFIED",
             Change::Deleted => "DELETED",
         };
-        self.line.get_or_init(|| watch_line(word, &self.after.bytes)).clone()
+        self.line
+            .get_or_init(|| watch_line(word, &self.after.bytes))
+            .clone()
     }
 }
 
@@ -69,14 +76,20 @@ pub(crate) fn watch_line(word: &str, object: &[u8]) -> Bytes {
 impl History {
     /// Nothing before `version` is known.
     pub(super) fn starting_at(version: u64) -> Self {
-        Self { events: VecDeque::new(), bytes: 0, dropped: version }
+        Self {
+            events: VecDeque::new(),
+            bytes: 0,
+            dropped: version,
+        }
     }
 
     pub(super) fn push(&mut self, event: Event) {
         self.bytes += event.after.bytes.len();
         self.events.push_back(Arc::new(event));
         while self.events.len() > EVENTS_LEN_MAX || self.bytes > EVENTS_BYTES_MAX {
-            let Some(oldest) = self.events.pop_front() else { return };
+            let Some(oldest) = self.events.pop_front() else {
+                return;
+            };
             self.bytes -= oldest.after.bytes.len();
             self.dropped = oldest.after.version;
         }
@@ -88,9 +101,13 @@ impl History {
         version: u64,
     ) -> Result<impl DoubleEndedIterator<Item = &Arc<Event>>, Expired> {
         if version < self.dropped {
-            return Err(Expired { oldest: self.dropped });
+            return Err(Expired {
+                oldest: self.dropped,
+            });
         }
-        let start = self.events.partition_point(|event| event.after.version <= version);
+        let start = self
+            .events
+            .partition_point(|event| event.after.version <= version);
         Ok(self.events.range(start..))
     }
 }

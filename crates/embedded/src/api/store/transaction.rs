@@ -18,7 +18,12 @@ pub(crate) struct Transaction<'a> {
 
 impl<'a> Transaction<'a> {
     pub(super) fn new(shared: &'a Shared, in_memory: bool) -> Self {
-        Self { shared, state: shared.lock(), in_memory, changed: Vec::new() }
+        Self {
+            shared,
+            state: shared.lock(),
+            in_memory,
+            changed: Vec::new(),
+        }
     }
 
     /// The object as the last write left it.
@@ -33,18 +38,31 @@ impl<'a> Transaction<'a> {
 
     /// The objects that name this UID as owner.
     pub(crate) fn dependents(&self, uid: &str) -> Vec<ObjectId> {
-        self.state.dependents.get(uid).into_iter().flatten().cloned().collect()
+        self.state
+            .dependents
+            .get(uid)
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect()
     }
 
     /// Number of objects in a namespace.
     pub(crate) fn namespace_len(&self, namespace: &str) -> usize {
-        self.state.namespace_len.get(namespace).copied().unwrap_or(0)
+        self.state
+            .namespace_len
+            .get(namespace)
+            .copied()
+            .unwrap_or(0)
     }
 
     /// Every object of a namespace, of every resource.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<ObjectId> {
         let all = self.state.uids.values();
-        let mut ids: Vec<_> = all.filter(|id| *id.namespace == *namespace).cloned().collect();
+        let mut ids: Vec<_> = all
+            .filter(|id| *id.namespace == *namespace)
+            .cloned()
+            .collect();
         ids.sort();
         ids
     }
@@ -52,7 +70,10 @@ impl<'a> Transaction<'a> {
     /// Every object of a resource.
     pub(crate) fn of_resource(&self, resource: &str) -> Vec<ObjectId> {
         let all = self.state.uids.values();
-        let mut ids: Vec<_> = all.filter(|id| *id.resource == *resource).cloned().collect();
+        let mut ids: Vec<_> = all
+            .filter(|id| *id.resource == *resource)
+            .cloned()
+            .collect();
         ids.sort();
         ids
     }
@@ -62,8 +83,16 @@ impl<'a> Transaction<'a> {
         let before = self.get(id);
         let after = self.next_version(id, value);
         self.state.index(&after, before.as_deref());
-        let change = if before.is_some() { Change::Updated } else { Change::Created };
-        self.stage(Write { change, before, after: Arc::clone(&after) });
+        let change = if before.is_some() {
+            Change::Updated
+        } else {
+            Change::Created
+        };
+        self.stage(Write {
+            change,
+            before,
+            after: Arc::clone(&after),
+        });
         after
     }
 
@@ -74,7 +103,11 @@ impl<'a> Transaction<'a> {
         if let Some(before) = &before {
             self.state.unindex(before);
         }
-        self.stage(Write { change: Change::Deleted, before, after: Arc::clone(&after) });
+        self.stage(Write {
+            change: Change::Deleted,
+            before,
+            after: Arc::clone(&after),
+        });
         after
     }
 
@@ -101,7 +134,8 @@ impl<'a> Transaction<'a> {
 
     fn stage(&mut self, write: Write) {
         if self.in_memory {
-            self.shared.publish(&mut self.state, write, &mut self.changed);
+            self.shared
+                .publish(&mut self.state, write, &mut self.changed);
             return;
         }
         let staged = match write.change {
@@ -110,7 +144,10 @@ impl<'a> Transaction<'a> {
         };
         let id = &write.after.id;
         let entry = (write.after.version, staged);
-        self.state.collection(&id.resource).staged.insert(slot(id), entry);
+        self.state
+            .collection(&id.resource)
+            .staged
+            .insert(slot(id), entry);
         self.state.pending.push(write);
     }
 }

@@ -1,0 +1,186 @@
+//! What a change may not touch: identity, what the server sets, and the parts other endpoints own.
+
+use serde_json::{Value, json};
+
+use super::failure::{Failure, Fault};
+use super::kinds::{Generation, Kind};
+use super::request::Part;
+use super::service::Call;
+
+/// Name, namespace, UID and resourceVersion must be those of the object that is changed.
+pub(crate) fn check_identity(call: &Call, current: &Value, value: &Value) -> Result<(), Failure> {
+    let kind = &call.target.kind;
+    let (held, given) = (&current["metadata"], &value["metadata"]);
+    let text =
+        |metadata: &Value, field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+    let name = text(held, "name");
+    let given_name = text(given, "name");
+    if given_name != name {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({given_name}) does not match the name on the URL ({name})"
+        )));
+    }
+    let namespace = text(given, "namespace");
+    if !namespace.is_empty() && namespace != text(held, "namespace") {
+        return Err(Failure::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    let uid = text(given, "uid");
+    if !uid.is_empty() && uid != text(held, "uid") {
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            text(held, "uid")
+        );
+        return Err(Failure::conflict(kind.subject(), &name, &why));
+    }
+    let version = text(given, "resourceVersion");
+    if version.is_empty() || version == "0" {
+        if !kind.unconditional {
+            let why = "must be specified for an update";
+            let fault = Fault::invalid("metadata.resourceVersion", &json!(0), why);
+            return Err(Failure::invalid(kind.subject(), &name, &[fault]));
+        }
+    } else if version != text(held, "resourceVersion") {
+        return Err(Failure::stale(kind.subject(), &name));
+    }
+    Ok(())
+}
+
+/// Puts back what this endpoint does not change.
+pub(crate) fn keep_unchangeable(call: &Call, current: &Value, value: &mut Value) {
+    keep_system_fields(current, value);
+    match call.target.part {
+        Part::Whole | Part::Scale => {
+            if call.target.kind.status {
+                keep(current, value, "status");
+            }
+            if &*call.target.kind.resource == "namespaces" {
+                keep(current, value, "spec");
+            }
+        }
+        Part::Status => keep_all_but(current, value, "status"),
+        Part::Finalize => keep_all_but(current, value, "spec"),
+    }
+}
+
+/// Bumps the generation if what it counts has changed.
+pub(crate) fn count_generation(call: &Call, current: &Value, value: &mut Value) {
+    if call.target.part == Part::Status {
+        return;
+    }
+    let kind = &call.target.kind;
+    let changed = match kind.generation {
+        Generation::Never => return,
+        Generation::Spec => current.get("spec") != value.get("spec"),
+        Generation::Anything => differs(kind, current, value) || differs(kind, value, current),
+    };
+    if changed {
+        let generation = current["metadata"]["generation"].as_u64().unwrap_or(0);
+        value["metadata"]["generation"] = json!(generation + 1);
+    }
+}
+
+/// Whether a write would change nothing but the times in `managedFields`.
+pub(crate) fn same(before: &Value, after: &Value) -> bool {
+    let (Some(before), Some(after)) = (before.as_object(), after.as_object()) else {
+        return false;
+    };
+    before.len() == after.len()
+        && before.iter().all(|(name, held)| {
+            after
+                .get(name)
+                .is_some_and(|new| held == new || (name == "metadata" && same_metadata(held, new)))
+        })
+}
+
+fn same_metadata(before: &Value, after: &Value) -> bool {
+    let (Some(before), Some(after)) = (before.as_object(), after.as_object()) else {
+        return false;
+    };
+    before.len() == after.len()
+        && before.iter().all(|(name, held)| {
+            after.get(name).is_some_and(|new| {
+                held == new || (name == "managedFields" && same_managers(held, new))
+            })
+        })
+}
+
+fn same_managers(before: &Value, after: &Value) -> bool {
+    let (Some(before), Some(after)) = (before.as_array(), after.as_array()) else {
+        return false;
+    };
+    let timeless = |entry: &Value| {
+        let mut entry = entry.clone();
+        if let Some(fields) = entry.as_object_mut() {
+            fields.remove("time");
+        }
+        entry
+    };
+    before.len() == after.len()
+        && before
+            .iter()
+            .zip(after)
+            .all(|(one, other)| timeless(one) == timeless(other))
+}
+
+/// Whether a field of `one` outside metadata and status is another in `other`.
+fn differs(kind: &Kind, one: &Value, other: &Value) -> bool {
+    let fields = one.as_object().into_iter().flatten();
+    fields
+        .filter(|(name, _)| !(*name == "metadata" || (*name == "status" && kind.status)))
+        .any(|(name, field)| other.get(name) != Some(field))
+}
+
+/// What only the server sets stays as it is.
+fn keep_system_fields(current: &Value, value: &mut Value) {
+    const FIELDS: [&str; 9] = [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "resourceVersion",
+        "generateName",
+    ];
+    let held = &current["metadata"];
+    let Some(metadata) = value["metadata"].as_object_mut() else {
+        return;
+    };
+    metadata.remove("selfLink");
+    for field in FIELDS {
+        match held.get(field) {
+            Some(held) => metadata.insert(field.to_owned(), held.clone()),
+            None => metadata.remove(field),
+        };
+    }
+    // Owned by whoever changes it; a client that leaves it out does not mean to clear it.
+    if !metadata.contains_key("managedFields")
+        && let Some(held) = held.get("managedFields")
+    {
+        metadata.insert("managedFields".to_owned(), held.clone());
+    }
+}
+
+/// One field stays as it is.
+fn keep(current: &Value, value: &mut Value, field: &str) {
+    let Some(fields) = value.as_object_mut() else {
+        return;
+    };
+    match current.get(field) {
+        Some(held) => fields.insert(field.to_owned(), held.clone()),
+        None => fields.remove(field),
+    };
+}
+
+/// Only one field changes, and who owns it.
+fn keep_all_but(current: &Value, value: &mut Value, changing: &str) {
+    let mut kept = current.clone();
+    keep(value, &mut kept, changing);
+    if let Some(managed) = value["metadata"].get("managedFields") {
+        kept["metadata"]["managedFields"] = managed.clone();
+    }
+    *value = kept;
+}

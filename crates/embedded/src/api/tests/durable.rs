@@ -1,0 +1,146 @@
+//! What is on disk.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use super::{MAPS, config_map, ok};
+use crate::api::store::Open;
+use crate::{EmbeddedApi, Options};
+
+fn open(folder: &std::path::Path) -> Result<EmbeddedApi, Open> {
+    EmbeddedApi::open(Options::on_disk(folder))
+}
+
+#[tokio::test]
+async fn objects_and_versions_survive_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let api = open(folder.path()).unwrap();
+    let kept = ok(&api, "POST", MAPS, &config_map("kept")).await;
+    ok(&api, "POST", MAPS, &config_map("gone")).await;
+    let gone = ok(&api, "DELETE", &format!("{MAPS}/gone"), &Value::Null).await;
+    assert_eq!(gone["status"], "Success");
+    drop(api);
+
+    let api = open(folder.path()).unwrap();
+    let listed = ok(&api, "GET", MAPS, &Value::Null).await;
+    assert_eq!(listed["items"], json!([kept]));
+    let version: u64 = listed["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let more = ok(&api, "POST", MAPS, &config_map("more")).await;
+    let next: u64 = more["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(next > version);
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_is_in_a_copy_of_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let api = open(folder.path()).unwrap();
+    let made = ok(&api, "POST", MAPS, &config_map("a")).await;
+    // A copy taken while the first is still running is what a killed process leaves behind.
+    let copy = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    let other = open(copy.path()).unwrap();
+    let read = ok(&other, "GET", &format!("{MAPS}/a"), &Value::Null).await;
+    assert_eq!(read, made);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_writers_all_get_through_and_share_commits() {
+    let folder = tempfile::tempdir().unwrap();
+    let api = open(folder.path()).unwrap();
+    let writers = (0..32).map(|writer| {
+        let api = api.clone();
+        tokio::spawn(async move {
+            for index in 0..20 {
+                ok(
+                    &api,
+                    "POST",
+                    MAPS,
+                    &config_map(&format!("w{writer}-{index}")),
+                )
+                .await;
+            }
+        })
+    });
+    for ended in join_all(writers).await {
+        ended.unwrap();
+    }
+    let listed = ok(&api, "GET", MAPS, &Value::Null).await;
+    assert_eq!(listed["items"].as_array().unwrap().len(), 640);
+    assert!(
+        api.core.store.commits() < 640,
+        "{} commits",
+        api.core.store.commits()
+    );
+}
+
+#[tokio::test]
+async fn concurrent_patches_of_one_object_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let api = open(folder.path()).unwrap();
+    ok(&api, "POST", MAPS, &config_map("a")).await;
+    let path = format!("{MAPS}/a");
+    let bodies: Vec<Value> = (0..40)
+        .map(|index| json!({"data": {format!("k{index}"): "x"}}))
+        .collect();
+    let writers = bodies.iter().map(|body| ok(&api, "PATCH", &path, body));
+    join_all(writers).await;
+    let read = ok(&api, "GET", &path, &Value::Null).await;
+    assert_eq!(read["data"].as_object().unwrap().len(), 41);
+}
+
+#[tokio::test]
+async fn a_folder_in_use_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let _first = open(folder.path()).unwrap();
+    let Err(refused) = open(folder.path()) else {
+        panic!("opened twice")
+    };
+    assert!(matches!(refused, Open::InUse { .. }), "{refused}");
+    assert!(refused.to_string().contains("in use by another Bindery"));
+}
+
+#[tokio::test]
+async fn a_folder_of_a_newer_bindery_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("format"), "7\n").unwrap();
+    let Err(refused) = open(folder.path()) else {
+        panic!("opened a newer format")
+    };
+    assert!(matches!(refused, Open::Newer { found: 7, .. }), "{refused}");
+}
+
+#[tokio::test]
+async fn the_folder_is_for_its_owner_only() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("data");
+    let _api = open(&folder).unwrap();
+    let mode = std::fs::metadata(&folder).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[tokio::test]
+async fn a_watch_from_before_the_restart_is_told_to_list_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let api = open(folder.path()).unwrap();
+    let made = ok(&api, "POST", MAPS, &config_map("a")).await;
+    ok(&api, "DELETE", &format!("{MAPS}/a"), &Value::Null).await;
+    drop(api);
+    let api = open(folder.path()).unwrap();
+    let version = made["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut events = super::watch(&api, &format!("{MAPS}?watch=1&resourceVersion={version}")).await;
+    let event = super::next_event(&mut events).await.unwrap();
+    assert_eq!(event["object"]["code"], 410);
+}
