@@ -8,6 +8,7 @@ pub mod api;
 pub mod nameserver;
 pub mod patch;
 pub mod schema;
+pub mod table;
 
 pub use api::{
     ApiBody, ApiService, EmbeddedApi, Environment, Open, Options, Seeded, ServeOptions, Storage,
