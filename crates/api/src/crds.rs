@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions of every kind, in a fixed order.
+//! The `CustomResourceDefinition`s of every kind, in a fixed order.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,

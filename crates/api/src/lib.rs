@@ -6,12 +6,18 @@
 pub mod bindy;
 pub mod externaldns;
 
+pub mod conditions;
+pub mod convert;
+
 mod crds;
 mod schema;
 
 pub use bindy::v1beta1::{
     ARecord, AaaaRecord, CaaRecord, CnameRecord, DnsZone, MxRecord, NsRecord, PtrRecord,
     RecordStatus, SrvRecord, TxtRecord, ZoneStatus,
+};
+pub use convert::{
+    DeclaredEndpoint, DeclaredNameServer, DeclaredRecord, DeclaredZone, RecordKind, RecordSpec,
 };
 pub use crds::{crd_files, crds, crds_yaml};
 pub use externaldns::v1alpha1::{DnsEndpoint, DnsEndpointStatus};

@@ -1,5 +1,10 @@
 //! Version `v1alpha1`: `DNSEndpoint`, as lenient as external-dns's own schema.
 
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "columns of one kind share types and paths"
+)]
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

@@ -1,5 +1,14 @@
 //! `DNSZone`.
 
+#![expect(
+    clippy::doc_markdown,
+    reason = "descriptions are for kubectl explain, which shows backticks as they are"
+)]
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "columns of one kind share types and paths"
+)]
+
 use std::collections::BTreeMap;
 
 use kube::CustomResource;

@@ -1,0 +1,241 @@
+//! Zones to their name, SOA, name servers and selectors.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use bindery_core::selector::Expression;
+use bindery_core::{Name, NameProblem, Problem, Record, RecordData, Selector, Soa};
+
+use super::Reading;
+use super::record::{ipv4, ipv6};
+use crate::bindy::v1beta1::{DnsZoneSpec, LabelSelector, SelectorSource, SoaRecord};
+
+/// The TTL of records where neither the record nor the zone sets one.
+pub const ZONE_TTL_DEFAULT: u32 = 3600;
+
+/// What a zone object declares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeclaredZone {
+    /// The zone's name.
+    pub name: Name,
+    /// Its SOA record, with defaults for what the object leaves out.
+    pub soa: Soa,
+    /// The TTL of records that set none.
+    pub ttl: u32,
+    /// Its name servers, at least one.
+    pub name_servers: Vec<DeclaredNameServer>,
+    /// Which records belong to it; any may match.
+    pub selectors: Vec<Selector>,
+}
+
+/// A name server of a zone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeclaredNameServer {
+    /// Its host name.
+    pub host: Name,
+    /// Its IPv4 address.
+    pub ipv4: Option<Ipv4Addr>,
+    /// Its IPv6 address.
+    pub ipv6: Option<Ipv6Addr>,
+}
+
+impl DeclaredZone {
+    /// What the zone holds before any record object is published: SOA, NS and glue.
+    #[must_use]
+    pub fn records(&self) -> Vec<Record> {
+        let at = |name: &Name, data| Record {
+            name: name.clone(),
+            ttl: self.ttl,
+            data,
+        };
+        let mut records = vec![at(&self.name, RecordData::Soa(Box::new(self.soa.clone())))];
+        for server in &self.name_servers {
+            records.push(at(&self.name, RecordData::Ns(server.host.clone())));
+            // Addresses of hosts outside the zone are for their own zone to say.
+            if server.host.is_in(&self.name) {
+                records.extend(
+                    server
+                        .ipv4
+                        .map(|address| at(&server.host, RecordData::A(address))),
+                );
+                let ipv6 = server
+                    .ipv6
+                    .map(|address| at(&server.host, RecordData::Aaaa(address)));
+                records.extend(ipv6);
+            }
+        }
+        records
+    }
+}
+
+impl DnsZoneSpec {
+    /// The zone, or every field that is wrong.
+    ///
+    /// # Errors
+    /// Every problem, by field.
+    pub fn declared(&self) -> Result<DeclaredZone, Vec<Problem>> {
+        let mut reading = Reading::default();
+        let name = zone_name(&mut reading, &self.zone_name);
+        let ttl = reading
+            .ttl("spec.ttl", self.ttl)
+            .unwrap_or(ZONE_TTL_DEFAULT);
+        let selectors = selectors(&mut reading, &self.records_from);
+        let mut name_servers = name_servers(&mut reading, self);
+        let first = name_servers.first().map(|server| server.host.clone());
+        let soa = name
+            .as_ref()
+            .and_then(|name| soa(&mut reading, self.soa_record.as_ref(), name, first));
+        let zone = name.zip(soa).map(|(name, soa)| {
+            // The primary of the SOA is a name server of the zone too, as it always was in bindy.
+            if name_servers.iter().all(|server| server.host != soa.mname) {
+                let host = soa.mname.clone();
+                name_servers.insert(
+                    0,
+                    DeclaredNameServer {
+                        host,
+                        ipv4: None,
+                        ipv6: None,
+                    },
+                );
+            }
+            DeclaredZone {
+                name,
+                soa,
+                ttl,
+                name_servers,
+                selectors,
+            }
+        });
+        reading.end(zone)
+    }
+}
+
+fn zone_name(reading: &mut Reading, text: &str) -> Option<Name> {
+    let field = "spec.zoneName";
+    let name = reading.take(field, Name::parse(text))?;
+    if name.is_wildcard() {
+        let message = format!("{text:?} is a wildcard: write the name of a zone");
+        reading.problems.push(Problem::invalid(field, message));
+        return None;
+    }
+    Some(name)
+}
+
+fn soa(
+    reading: &mut Reading,
+    record: Option<&SoaRecord>,
+    zone: &Name,
+    first_server: Option<Name>,
+) -> Option<Soa> {
+    let given = record.cloned().unwrap_or_default();
+    let mname = match (given.primary_ns.as_deref(), first_server) {
+        (Some(text), _) => reading.target("spec.soaRecord.primaryNs", text),
+        (None, Some(first)) => Some(first),
+        (None, None) => reading.take("spec.zoneName", Name::parse_in("ns1", zone)),
+    };
+    let rname = match given.admin_email.as_deref() {
+        Some(text) => reading.take("spec.soaRecord.adminEmail", mailbox(text)),
+        None => reading.take("spec.zoneName", Name::parse_in("hostmaster", zone)),
+    };
+    let mut seconds = |field: &str, value: Option<i64>, default: u32, max: u32| {
+        value.map_or(Some(default), |value| {
+            reading.number(format!("spec.soaRecord.{field}"), value, max)
+        })
+    };
+    let serial = seconds("serial", given.serial, 1, u32::MAX);
+    let refresh = seconds("refresh", given.refresh, 3600, i32::MAX.unsigned_abs());
+    let retry = seconds("retry", given.retry, 600, i32::MAX.unsigned_abs());
+    let expire = seconds("expire", given.expire, 604_800, i32::MAX.unsigned_abs());
+    let minimum = seconds(
+        "negativeTtl",
+        given.negative_ttl,
+        3600,
+        i32::MAX.unsigned_abs(),
+    );
+    Some(Soa {
+        mname: mname?,
+        rname: rname?,
+        serial: serial?,
+        refresh: refresh?,
+        retry: retry?,
+        expire: expire?,
+        minimum: minimum?,
+    })
+}
+
+/// A mailbox as a name: the part before `@` becomes the first label (RFC 1035 section 8).
+fn mailbox(text: &str) -> Result<Name, NameProblem> {
+    match text.split_once('@') {
+        Some((user, host)) => {
+            let user = user.replace('\\', "\\\\").replace('.', "\\.");
+            Name::parse(&format!("{user}.{host}"))
+        }
+        None => Name::parse(text),
+    }
+}
+
+fn name_servers(reading: &mut Reading, spec: &DnsZoneSpec) -> Vec<DeclaredNameServer> {
+    let mut servers: Vec<DeclaredNameServer> = Vec::new();
+    for (at, server) in spec.name_servers.iter().enumerate() {
+        let field = format!("spec.nameServers[{at}]");
+        let v4 = server
+            .ipv4_address
+            .as_deref()
+            .and_then(|text| reading.take(format!("{field}.ipv4Address"), ipv4(text)));
+        let v6 = server
+            .ipv6_address
+            .as_deref()
+            .and_then(|text| reading.take(format!("{field}.ipv6Address"), ipv6(text)));
+        if let Some(host) = reading.target(format!("{field}.hostname"), &server.hostname) {
+            servers.push(DeclaredNameServer {
+                host,
+                ipv4: v4,
+                ipv6: v6,
+            });
+        }
+    }
+    for (hostname, address) in &spec.name_server_ips {
+        let field = format!("spec.nameServerIps[{hostname}]");
+        let v4 = reading.take(field.clone(), ipv4(address));
+        let Some(host) = reading.target(field, hostname) else {
+            continue;
+        };
+        match servers.iter_mut().find(|server| server.host == host) {
+            Some(server) => server.ipv4 = server.ipv4.or(v4),
+            None => servers.push(DeclaredNameServer {
+                host,
+                ipv4: v4,
+                ipv6: None,
+            }),
+        }
+    }
+    servers
+}
+
+fn selectors(reading: &mut Reading, sources: &[SelectorSource]) -> Vec<Selector> {
+    let mut selectors = Vec::new();
+    for (at, source) in sources.iter().enumerate() {
+        match selector(
+            &source.selector,
+            &format!("spec.recordsFrom[{at}].selector"),
+        ) {
+            Ok(selector) => selectors.push(selector),
+            Err(problems) => reading.problems.extend(problems),
+        }
+    }
+    selectors
+}
+
+fn selector(selector: &LabelSelector, field: &str) -> Result<Selector, Vec<Problem>> {
+    let labels = selector.match_labels.clone().unwrap_or_default();
+    let expressions: Vec<Expression<'_>> = selector
+        .match_expressions
+        .iter()
+        .flatten()
+        .map(|requirement| Expression {
+            key: &requirement.key,
+            operator: &requirement.operator,
+            values: requirement.values.as_deref().unwrap_or_default(),
+        })
+        .collect();
+    Selector::new(&labels, &expressions, field)
+}
