@@ -15,8 +15,9 @@ use super::present;
 use super::request::{Part, WriteOptions};
 use super::service::{Call, Reply};
 use crate::patch::{
-    ApplyRequest, Force, PatchFault, UpdateRequest, conflict_message, json_patch, merge_patch,
-    server_side_apply, track_update,
+    ApplyRequest, Force, MergeKeys, PatchFault, UpdateRequest, conflict_message, json_patch, merge_patch,
+    server_side_apply, strategic_merge,
+    track_update,
 };
 
 /// How often a patch is computed again because others wrote in between.
@@ -27,6 +28,7 @@ pub(crate) enum Edit {
     Replace(Value),
     Json(Value),
     Merge(Value),
+    Strategic(Value, MergeKeys),
     Apply(Value, Force),
 }
 
@@ -73,6 +75,11 @@ impl Core {
                 let (patch, surplus) = admission::parse_json(&call.body)?;
                 duplicate = surplus.duplicate;
                 Edit::Merge(patch)
+            }
+            "application/strategic-merge-patch+json" if call.target.kind.custom.is_none() => {
+                let (patch, surplus) = admission::parse_json(&call.body)?;
+                duplicate = surplus.duplicate;
+                Edit::Strategic(patch, MergeKeys::of(&call.target.kind.kind))
             }
             "application/apply-patch+yaml" | "application/apply-patch+json" => {
                 let force = if call.query.is_true("force") {
@@ -300,6 +307,11 @@ impl Edit {
             Self::Merge(patch) | Self::Apply(patch, _) => {
                 let mut value = current.clone();
                 merge_patch(&mut value, patch);
+                Ok(value)
+            }
+            Self::Strategic(patch, keys) => {
+                let mut value = current.clone();
+                strategic_merge(&mut value, patch, keys).map_err(patch_failure)?;
                 Ok(value)
             }
             Self::Json(operations) => json_patch(current, operations).map_err(patch_failure),
