@@ -2,7 +2,6 @@
 
 mod admission;
 mod body;
-mod columns;
 mod create;
 mod decode;
 mod defaults;

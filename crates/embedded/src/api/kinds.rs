@@ -13,6 +13,7 @@ use super::failure::Subject;
 use super::object::Stored;
 use super::store::{CRD_RESOURCE, Store};
 use crate::schema::Structural;
+use crate::table::Column;
 
 pub(crate) use custom::{accept as accept_crd, check as check_crd};
 
@@ -46,6 +47,8 @@ pub(crate) struct Kind {
     pub(crate) echo_deleted: bool,
     /// Field selectors beyond name and namespace, as dotted paths.
     pub(crate) selectable: Vec<String>,
+    /// What `kubectl get` shows.
+    pub(crate) columns: Vec<Column>,
     pub(crate) custom: Option<Custom>,
 }
 

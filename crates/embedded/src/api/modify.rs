@@ -15,9 +15,8 @@ use super::present;
 use super::request::{Part, WriteOptions};
 use super::service::{Call, Reply};
 use crate::patch::{
-    ApplyRequest, Force, MergeKeys, PatchFault, UpdateRequest, conflict_message, json_patch, merge_patch,
-    server_side_apply, strategic_merge,
-    track_update,
+    ApplyRequest, Force, MergeKeys, PatchFault, UpdateRequest, conflict_message, json_patch,
+    merge_patch, server_side_apply, strategic_merge, track_update,
 };
 
 /// How often a patch is computed again because others wrote in between.

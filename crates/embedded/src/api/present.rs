@@ -5,32 +5,50 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
 use super::object::Stored;
-use super::request::Form;
+use super::request::{Form, Query};
 use super::service::{Call, Reply};
+use crate::table::{RowObject, TableOptions, table};
+
+/// How a client wants to see objects of a kind.
+pub(crate) struct View<'a> {
+    pub(crate) kind: &'a Kind,
+    pub(crate) form: Form,
+    pub(crate) row_object: RowObject,
+    pub(crate) now: Timestamp,
+}
+
+impl View<'_> {
+    /// The serialized form of an object.
+    pub(crate) fn bytes(&self, stored: &Stored) -> Bytes {
+        match self.form {
+            Form::Object => in_version(self.kind, stored),
+            Form::Metadata => Bytes::from(partial(&stored.value()).to_string()),
+            Form::Table => {
+                let metadata = json!({"resourceVersion": stored.version.to_string()});
+                self.table(&[converted(self.kind, stored)], metadata)
+            }
+        }
+    }
+
+    fn table(&self, items: &[Value], metadata: Value) -> Bytes {
+        let items: Vec<&Value> = items.iter().collect();
+        let options = TableOptions {
+            now: self.now,
+            row_object: self.row_object,
+            metadata,
+        };
+        Bytes::from(table(&self.kind.columns, &items, &options).to_string())
+    }
+}
 
 /// One object as the answer of a call.
 pub(crate) fn object(call: &Call, code: StatusCode, stored: &Stored) -> Reply {
-    Reply::json(
-        code,
-        object_bytes(&call.target.kind, call.form, include(call), stored),
-    )
-}
-
-/// The serialized form of an object for a client.
-pub(crate) fn object_bytes(kind: &Kind, form: Form, include: Include, stored: &Stored) -> Bytes {
-    match form {
-        Form::Object => in_version(kind, stored),
-        Form::Metadata => Bytes::from(partial(&stored.value()).to_string()),
-        Form::Table => {
-            let metadata = json!({"resourceVersion": stored.version.to_string()});
-            let items = [converted(kind, stored)];
-            Bytes::from(super::columns::table(kind, include, &items, metadata).to_string())
-        }
-    }
+    Reply::json(code, call.view().bytes(stored))
 }
 
 /// What a list says about itself.
@@ -38,14 +56,6 @@ pub(crate) struct ListMeta {
     pub(crate) version: u64,
     pub(crate) resume: Option<String>,
     pub(crate) remaining: Option<usize>,
-}
-
-/// What of each object stands in a table's row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Include {
-    Nothing,
-    Metadata,
-    Object,
 }
 
 /// A list as the answer of a call.
@@ -76,18 +86,18 @@ pub(crate) fn list(call: &Call, meta: &ListMeta, items: &[Arc<Stored>]) -> Reply
         }
         Form::Table => {
             let items: Vec<Value> = items.iter().map(|item| converted(kind, item)).collect();
-            Bytes::from(super::columns::table(kind, include(call), &items, metadata).to_string())
+            call.view().table(&items, metadata)
         }
     };
     Reply::json(StatusCode::OK, bytes)
 }
 
 /// Which part of the object a table's rows carry.
-pub(crate) fn include(call: &Call) -> Include {
-    match call.query.get("includeObject") {
-        Some("None") => Include::Nothing,
-        Some("Object") => Include::Object,
-        Some(_) | None => Include::Metadata,
+pub(crate) fn row_object(query: &Query) -> RowObject {
+    match query.get("includeObject") {
+        Some("None") => RowObject::Nothing,
+        Some("Object") => RowObject::Whole,
+        Some(_) | None => RowObject::Metadata,
     }
 }
 

@@ -11,10 +11,12 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use jiff::Timestamp;
 use tower::Service;
 
 use super::body::ApiBody;
 use super::failure::Failure;
+use super::present::{View, row_object};
 use super::request::{Form, Part, Query, Target, segments};
 use super::{Core, EmbeddedApi};
 
@@ -34,6 +36,19 @@ pub(crate) struct Call {
     pub(crate) form: Form,
     pub(crate) parts: Parts,
     pub(crate) body: Bytes,
+    pub(crate) now: Timestamp,
+}
+
+impl Call {
+    /// How the caller wants to see objects.
+    pub(crate) fn view(&self) -> View<'_> {
+        View {
+            kind: &self.target.kind,
+            form: self.form,
+            row_object: row_object(&self.query),
+            now: self.now,
+        }
+    }
 }
 
 /// An answer before it becomes an HTTP response.
@@ -116,12 +131,14 @@ async fn dispatch(core: &Arc<Core>, parts: Parts, body: Bytes) -> Result<Reply, 
     let target = Target::find(&kinds, &segments)?;
     let query = Query::parse(parts.uri.query());
     let form = Form::accepted(&parts.headers)?;
+    let now = core.environment.now();
     let call = Call {
         target,
         query,
         form,
         parts,
         body,
+        now,
     };
     let named = call.target.name.is_some();
     let method = call.parts.method.clone();

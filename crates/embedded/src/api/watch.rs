@@ -20,12 +20,13 @@ use super::body::ApiBody;
 use super::failure::{Failure, Fault, Subject};
 use super::kinds::Kind;
 use super::object::Stored;
-use super::present::{self, Include};
+use super::present::{self, View};
 use super::read::{too_old, version};
 use super::request::Form;
 use super::selector::Selector;
 use super::service::{Call, Reply};
 use super::store::{Change, Event, watch_line};
+use crate::table::RowObject;
 
 /// Events read from the history at a time, so that the store's lock is held briefly.
 const BATCH_LEN: usize = 256;
@@ -40,7 +41,7 @@ struct Watcher {
     namespace: Option<Arc<str>>,
     selector: Selector,
     form: Form,
-    include: Include,
+    row_object: RowObject,
     bookmarks: bool,
     /// Everything up to here was sent or does not concern this watch.
     position: u64,
@@ -77,7 +78,7 @@ impl Core {
             namespace: call.target.namespace.clone(),
             selector,
             form: call.form,
-            include: present::include(call),
+            row_object: present::row_object(query),
             bookmarks: query.is_true("allowWatchBookmarks"),
             position: 0,
             lines: VecDeque::new(),
@@ -225,7 +226,14 @@ impl Watcher {
     }
 
     fn bytes(&self, stored: &Stored) -> Bytes {
-        present::object_bytes(&self.kind, self.form, self.include, stored)
+        let now = self.core.environment.now();
+        let view = View {
+            kind: &self.kind,
+            form: self.form,
+            row_object: self.row_object,
+            now,
+        };
+        view.bytes(stored)
     }
 
     fn bookmark(&self, annotations: &Value) -> Bytes {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::table::builtin_columns;
+
 use super::{Generation, Kind, ScalePaths, group_version};
 
 /// What a built-in kind has beyond the usual verbs.
@@ -340,6 +342,7 @@ fn kind(&(group, version, plural, kind, traits, short_names): &Line) -> Kind {
             .iter()
             .map(|&path| path.to_owned())
             .collect(),
+        columns: builtin_columns(kind),
         custom: None,
     }
 }

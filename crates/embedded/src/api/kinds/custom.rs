@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Custom, Generation, Kind, ScalePaths, group_version};
 use crate::api::failure::Fault;
 use crate::schema::{Cause, Structural};
+use crate::table::{Column, custom_columns};
 
 /// The kinds of one definition, one per served version.
 pub(super) fn kinds(definition: &Value) -> Vec<Arc<Kind>> {
@@ -67,6 +68,7 @@ fn kind(spec: &Value, version: &Value, stored: &str) -> Kind {
             .map(|field| path(&field["jsonPath"]))
             .collect(),
         api_version: group_version(&group, version["name"].as_str().unwrap_or_default()).into(),
+        columns: columns(version),
         custom: Some(Custom {
             declared: Arc::new(version.clone()),
             schema: schema(version),
@@ -83,6 +85,13 @@ fn kind(spec: &Value, version: &Value, stored: &str) -> Kind {
 fn schema(version: &Value) -> Arc<Structural> {
     let compiled = Structural::compile(&version["schema"]["openAPIV3Schema"]);
     Arc::new(compiled.unwrap_or_else(|_| Structural::open()))
+}
+
+/// The printer columns of a version, or the usual ones if they cannot be read.
+fn columns(version: &Value) -> Vec<Column> {
+    custom_columns(version)
+        .or_else(|_| custom_columns(&Value::Null))
+        .unwrap_or_default()
 }
 
 /// A JSON path of a definition (`.spec.replicas`) without its leading dot.
