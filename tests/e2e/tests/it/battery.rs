@@ -1,6 +1,15 @@
 //! One battery of API behaviour for every subject: what passes on the real server must pass on ours.
 
+mod apply;
 mod create;
+mod dry_run;
+mod patches;
+mod read;
+mod replace;
+mod schema;
+mod selectors;
+mod subresources;
+mod watch;
 
 use libtest_mimic::{Failed, Trial};
 
@@ -10,14 +19,26 @@ use crate::subject::{Subject, block_on};
 /// Each case on each subject, named `subject::battery::topic::case`.
 pub(crate) fn trials() -> Vec<Trial> {
     let subjects = [Subject::Real];
-    subjects
-        .into_iter()
-        .flat_map(|subject| cases().into_iter().map(move |case| trial(subject, case)))
-        .collect()
+    let trials = |subject| cases().into_iter().map(move |case| trial(subject, case));
+    subjects.into_iter().flat_map(trials).collect()
 }
 
 fn cases() -> Vec<Case> {
-    [create::cases()].into_iter().flatten().collect()
+    [
+        create::cases(),
+        read::cases(),
+        selectors::cases(),
+        watch::cases(),
+        replace::cases(),
+        patches::cases(),
+        apply::cases(),
+        dry_run::cases(),
+        schema::cases(),
+        subresources::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn trial(subject: Subject, case: Case) -> Trial {

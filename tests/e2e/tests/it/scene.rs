@@ -173,6 +173,15 @@ impl Scene {
         opened.map(|watch| Events { watch })
     }
 
+    /// Makes the server forget its past as soon as it can; the caller polls for the effect.
+    pub(crate) async fn forget_history(&self) {
+        match self.subject {
+            // Its compaction interval is set short; every write moves it on.
+            Subject::Real => {}
+            Subject::Embedded => self.subject.forget_history().await,
+        }
+    }
+
     /// Looks until the answer satisfies `seen`.
     pub(crate) async fn until(&self, target: &str, seen: impl Fn(&Answer) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;

@@ -53,6 +53,11 @@ impl Subject {
     }
 }
 
+impl Subject {
+    /// Drops the history of the embedded API.
+    pub(crate) async fn forget_history(self) {}
+}
+
 /// Runs a case to its end on the runtime of all cases.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.block_on(future)
