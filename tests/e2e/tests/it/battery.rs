@@ -18,7 +18,7 @@ use crate::subject::{Subject, block_on};
 
 /// Each case on each subject, named `subject::battery::topic::case`.
 pub(crate) fn trials() -> Vec<Trial> {
-    let subjects = [Subject::Real];
+    let subjects = [Subject::Embedded, Subject::Real];
     let trials = |subject| cases().into_iter().map(move |case| trial(subject, case));
     subjects.into_iter().flat_map(trials).collect()
 }

@@ -173,12 +173,25 @@ impl Scene {
         opened.map(|watch| Events { watch })
     }
 
-    /// Makes the server forget its past as soon as it can; the caller polls for the effect.
-    pub(crate) async fn forget_history(&self) {
+    /// Makes the server forget its past of Gadgets as soon as it can; the caller polls for the effect.
+    pub(crate) async fn forget_gadgets(&self) {
         match self.subject {
-            // Its compaction interval is set short; every write moves it on.
+            // Its compaction interval is set short, so time is enough.
             Subject::Real => {}
-            Subject::Embedded => self.subject.forget_history().await,
+            // It keeps 32 MiB of each kind.
+            Subject::Embedded => {
+                let target = format!("/apis/battery.bindery.dev/v1/gadgets/pad-{}", self.ns);
+                for round in 0..30 {
+                    let body = json!({
+                        "apiVersion": "battery.bindery.dev/v1", "kind": "Gadget",
+                        "metadata": {"name": format!("pad-{}", self.ns)},
+                        "round": round, "pad": "x".repeat(1_400_000),
+                    });
+                    let target = format!("{target}?fieldManager=pad");
+                    let answer = self.patch(&target, Patch::Apply, &body).await;
+                    assert!(answer.code < 300, "{}", answer.text);
+                }
+            }
         }
     }
 

@@ -6,9 +6,14 @@ use std::sync::{LazyLock, Mutex, OnceLock};
 use anyhow::{Context, Result};
 use bindery_e2e::http::{Call, Http};
 use bindery_e2e::kubernetes::Kubernetes;
+use bindery_embedded::{EmbeddedApi, Options, ServeOptions};
 use http::Method;
 use serde_json::Value;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 /// What a case is run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +29,14 @@ static RUNTIME: LazyLock<Runtime> =
 static REAL: OnceLock<Result<Http, ()>> = OnceLock::new();
 static EMBEDDED: OnceLock<Result<Http, ()>> = OnceLock::new();
 static KUBERNETES: Mutex<Option<Kubernetes>> = Mutex::new(None);
+
+struct Local {
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+    _folder: TempDir,
+}
+
+static LOCAL: Mutex<Option<Local>> = Mutex::new(None);
 
 impl Subject {
     /// The first part of the names of its cases.
@@ -53,11 +66,6 @@ impl Subject {
     }
 }
 
-impl Subject {
-    /// Drops the history of the embedded API.
-    pub(crate) async fn forget_history(self) {}
-}
-
 /// Runs a case to its end on the runtime of all cases.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.block_on(future)
@@ -67,6 +75,11 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
 pub(crate) fn stop_all() {
     if let Ok(mut kubernetes) = KUBERNETES.lock() {
         kubernetes.take();
+    }
+    let local = LOCAL.lock().ok().and_then(|mut local| local.take());
+    if let Some(local) = local {
+        local.stop.cancel();
+        block_on(local.serving).ok();
     }
 }
 
@@ -87,7 +100,24 @@ async fn start_real() -> Result<Http> {
 }
 
 async fn start_embedded() -> Result<Http> {
-    anyhow::bail!("the embedded API is not there yet")
+    let folder = tempfile::tempdir().context("cannot create a scratch folder")?;
+    let api = EmbeddedApi::open(Options::on_disk(folder.path().join("data")))?;
+    let listener = TcpListener::bind("127.0.0.1:0")
+        .await
+        .context("no free loopback port")?;
+    let url = format!("http://{}", listener.local_addr().context("it is bound")?);
+    let stop = CancellationToken::new();
+    let serving = RUNTIME.spawn(api.serve(listener, ServeOptions::default(), stop.clone()));
+    if let Ok(mut slot) = LOCAL.lock() {
+        *slot = Some(Local {
+            stop,
+            serving,
+            _folder: folder,
+        });
+    }
+    let http = Http::connect(&url, None)?;
+    install_kinds(&http).await?;
+    Ok(http)
 }
 
 /// Installs the kinds of the battery and waits until they are served.

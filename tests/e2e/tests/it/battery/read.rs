@@ -234,25 +234,26 @@ async fn a_token_with_a_resource_version_is_refused(t: Scene) {
 }
 
 async fn an_expired_token_is_gone(t: Scene) {
-    fill(&t, 2).await;
-    let page = t.get(&format!("{}?limit=1", t.widgets())).await.is(200);
-    let token = page["metadata"]["continue"]
-        .as_str()
-        .expect("there is more")
-        .to_owned();
-    t.forget_history().await;
-    let target = format!("{}?limit=1&continue={token}", t.widgets());
+    let gadgets = "/apis/battery.bindery.dev/v1/gadgets";
+    for index in 0..2 {
+        let name = format!("{}-{index}", t.ns);
+        let body = json!({
+            "apiVersion": "battery.bindery.dev/v1", "kind": "Gadget",
+            "metadata": {"name": name, "labels": {"case": t.ns}},
+        });
+        t.post(gadgets, &body).await.is(201);
+    }
+    let list = format!("{gadgets}?labelSelector=case%3D{}&limit=1", t.ns);
+    let page = t.get(&list).await.is(200);
+    let token = page["metadata"]["continue"].as_str().expect("there is more").to_owned();
+    t.forget_gadgets().await;
+    let target = format!("{list}&continue={token}");
     t.until(&target, |answer| answer.code == 410).await;
     let status = t.get(&target).await.refused(410, "Expired");
     // The answer brings a token that goes on in the present.
-    let token = status["metadata"]["continue"]
-        .as_str()
-        .expect("a fresh token comes with it");
-    let rest = t
-        .get(&format!("{}?limit=1&continue={token}", t.widgets()))
-        .await
-        .is(200);
-    assert_eq!(names(&rest), ["w1"]);
+    let token = status["metadata"]["continue"].as_str().expect("a fresh token comes with it");
+    let rest = t.get(&format!("{list}&continue={token}")).await.is(200);
+    assert_eq!(names(&rest), [format!("{}-1", t.ns)]);
 }
 
 async fn a_negative_limit_is_no_limit(t: Scene) {
