@@ -1,7 +1,10 @@
 //! One battery of API behaviour for every subject: what passes on the real server must pass on ours.
 
 mod apply;
+mod collection;
 mod create;
+mod definitions;
+mod delete;
 mod dry_run;
 mod patches;
 mod read;
@@ -35,6 +38,9 @@ fn cases() -> Vec<Case> {
         dry_run::cases(),
         schema::cases(),
         subresources::cases(),
+        delete::cases(),
+        collection::cases(),
+        definitions::cases(),
     ]
     .into_iter()
     .flatten()

@@ -245,13 +245,18 @@ async fn an_expired_token_is_gone(t: Scene) {
     }
     let list = format!("{gadgets}?labelSelector=case%3D{}&limit=1", t.ns);
     let page = t.get(&list).await.is(200);
-    let token = page["metadata"]["continue"].as_str().expect("there is more").to_owned();
+    let token = page["metadata"]["continue"]
+        .as_str()
+        .expect("there is more")
+        .to_owned();
     t.forget_gadgets().await;
     let target = format!("{list}&continue={token}");
     t.until(&target, |answer| answer.code == 410).await;
     let status = t.get(&target).await.refused(410, "Expired");
     // The answer brings a token that goes on in the present.
-    let token = status["metadata"]["continue"].as_str().expect("a fresh token comes with it");
+    let token = status["metadata"]["continue"]
+        .as_str()
+        .expect("a fresh token comes with it");
     let rest = t.get(&format!("{list}&continue={token}")).await.is(200);
     assert_eq!(names(&rest), [format!("{}-1", t.ns)]);
 }
