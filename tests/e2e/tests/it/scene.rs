@@ -231,15 +231,17 @@ impl Events {
         (kind, event["object"].take())
     }
 
-    /// The next event must be of this type, on an object of this name.
+    /// The next event but for bookmarks must be of this type, on an object of this name.
     pub(crate) async fn expect(&mut self, kind: &str, name: &str) -> Value {
-        let (seen, object) = self.next().await;
-        assert_eq!(
-            (seen.as_str(), &object["metadata"]["name"]),
-            (kind, &json!(name)),
-            "{object}"
-        );
-        object
+        loop {
+            let (seen, object) = self.next().await;
+            if seen == "BOOKMARK" {
+                continue;
+            }
+            let what = (seen.as_str(), &object["metadata"]["name"]);
+            assert_eq!(what, (kind, &json!(name)), "{object}");
+            return object;
+        }
     }
 
     /// Reads until the server ends the watch; gives the rest.
