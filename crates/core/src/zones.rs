@@ -91,8 +91,11 @@ pub enum Step {
 /// What became of an update, set by set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Sets that the server acknowledged, or whose answer was lost: they are read back.
+    /// Sets that the server acknowledged, or that stand differently than was known: they are read
+    /// back.
     pub to_verify: Vec<RecordKey>,
+    /// Sets whose answer was lost: they are read back too, since nobody knows.
+    pub lost: Option<(Fault, Vec<RecordKey>)>,
     /// Sets that the server refused one by one.
     pub refused: Vec<(RecordKey, Fault)>,
     /// Sets that never left, and why.
@@ -172,11 +175,11 @@ struct Zone {
     /// Bindery created the zone on the server, so the zone goes when nobody declares it.
     served: bool,
     verify_queue: Vec<RecordKey>,
-    /// What was desired of each set when it was sent.
-    flights: BTreeMap<RecordKey, Option<Arc<RecordSet>>>,
+    /// The sets that were sent and not yet read back.
+    flights: BTreeMap<RecordKey, Flight>,
     sick: BTreeMap<RecordKey, Sick>,
-    /// Sets that the server acknowledged and left as they were.
-    ignored: BTreeSet<RecordKey>,
+    /// Sets that were sent and stand as they stood, and why.
+    unmoved: BTreeMap<RecordKey, Fault>,
     /// When the zone wakes by itself, as entered in the list of timers.
     timer: Option<Duration>,
 }
@@ -186,6 +189,15 @@ struct Zone {
 struct Node {
     claims: BTreeSet<(ObjectRef, usize)>,
     losers: Vec<Loser>,
+}
+
+/// A set on its way.
+#[derive(Clone, Debug)]
+struct Flight {
+    /// What was desired of it when it was sent.
+    desired: Option<Arc<RecordSet>>,
+    /// The answer was lost, so it may or may not have been applied.
+    lost: Option<Fault>,
 }
 
 /// A set that could not be brought to its desired state.
@@ -334,6 +346,7 @@ impl Zones {
             if zone.parent.actual(key).is_some() || zone.parent.desired(key).is_some() {
                 zone.parent.mark(key.clone());
                 zone.sick.remove(key);
+                zone.unmoved.remove(key);
                 self.work.insert(name);
             }
         }
@@ -394,6 +407,7 @@ impl Zones {
             if zone.parent.desired(&key).map(Arc::as_ref) != desired.as_ref() {
                 zone.parent.desire(key.clone(), desired.map(Arc::new));
                 zone.sick.remove(&key);
+                zone.unmoved.remove(&key);
             }
         }
         if node.claims.is_empty() {

@@ -22,34 +22,34 @@ pub async fn send_changes(server: &dyn NameServer, zone: &Name, changes: Vec<Cha
             sent.to_verify.extend(keys(&batch));
             continue;
         };
-        let guilty = is_one_name(&batch);
-        match fault.kind {
-            // Reading back tells what became of it, and what stands there instead.
-            FaultKind::Lost => sent.to_verify.extend(keys(&batch)),
-            FaultKind::Prerequisite(_) if guilty => sent.to_verify.extend(keys(&batch)),
-            kind if kind.may_be_one_set() && guilty => {
-                sent.refused
-                    .extend(keys(&batch).map(|key| (key, fault.clone())));
-                if sent.refused.len() >= REFUSALS_MAX && sent.to_verify.is_empty() {
-                    return give_up(sent, fault, waiting);
-                }
+        let one_name = is_one_name(&batch);
+        if fault.kind == FaultKind::Lost {
+            // Reading back tells what became of it. Nothing more is sent into the dark.
+            sent.lost = Some((fault.clone(), keys(&batch).collect()));
+            return give_up(sent, fault, &waiting);
+        } else if one_name && matches!(fault.kind, FaultKind::Prerequisite(_)) {
+            // Reading back tells what stands there instead.
+            sent.to_verify.extend(keys(&batch));
+        } else if !fault.kind.may_be_one_set() {
+            waiting.push(batch);
+            return give_up(sent, fault, &waiting);
+        } else if one_name {
+            sent.refused
+                .extend(keys(&batch).map(|key| (key, fault.clone())));
+            if sent.refused.len() >= REFUSALS_MAX && sent.to_verify.is_empty() {
+                return give_up(sent, fault, &waiting);
             }
-            kind if kind.may_be_one_set() => {
-                let (first, second) = halve(batch);
-                waiting.push(second);
-                waiting.push(first);
-            }
-            _ => {
-                waiting.push(batch);
-                return give_up(sent, fault, waiting);
-            }
+        } else {
+            let (first, second) = halve(batch);
+            waiting.push(second);
+            waiting.push(first);
         }
     }
     sent
 }
 
 /// Everything that waits failed for a reason that is not its own.
-fn give_up(mut sent: Sent, fault: Fault, waiting: Vec<Vec<Change>>) -> Sent {
+fn give_up(mut sent: Sent, fault: Fault, waiting: &[Vec<Change>]) -> Sent {
     let unsent: Vec<RecordKey> = waiting.iter().flat_map(|batch| keys(batch)).collect();
     if !unsent.is_empty() {
         sent.unsent = Some((fault, unsent));

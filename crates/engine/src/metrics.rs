@@ -28,7 +28,8 @@ impl Metrics {
             Completion::Checked(Ok(_)) | Completion::Closed(Ok(())) => {}
             Completion::Sent(sent) => {
                 add(&self.batches, 1);
-                add(&self.sets_sent, sent.to_verify.len());
+                let lost = sent.lost.as_ref().map_or(0, |(_, keys)| keys.len());
+                add(&self.sets_sent, sent.to_verify.len() + lost);
                 add(&self.sets_refused, sent.refused.len());
                 add(&self.steps_failed, usize::from(sent.unsent.is_some()));
             }

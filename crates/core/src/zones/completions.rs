@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{Completion, ReadBack, Sent, Verdict, ZoneContent, Zones, steps::spread};
+use super::{Completion, Flight, ReadBack, Sent, Verdict, ZoneContent, Zones, steps::spread};
 use crate::{
     fault::{Fault, FaultKind},
     name::Name,
@@ -93,6 +93,7 @@ impl Zones {
     fn sent(&mut self, name: &Name, sent: Sent, now: Duration) {
         let Sent {
             to_verify,
+            lost,
             refused,
             unsent,
         } = sent;
@@ -103,6 +104,14 @@ impl Zones {
             zone.parent.done();
         }
         zone.verify_queue.extend(to_verify);
+        if let Some((fault, keys)) = lost {
+            for key in &keys {
+                if let Some(flight) = zone.flights.get_mut(key) {
+                    flight.lost = Some(fault.clone());
+                }
+            }
+            zone.verify_queue.extend(keys);
+        }
         for (key, fault) in refused {
             let Some(zone) = self.known.get_mut(name) else {
                 return;
@@ -162,9 +171,12 @@ impl Zones {
             let unmoved = before == seen;
             zone.parent.observe(key.clone(), seen);
             zone.parent.land(key);
-            let unchanged_wish = sent.is_some_and(|sent| sent.as_ref() == zone.parent.desired(key));
-            if unmoved && unchanged_wish {
-                zone.ignored.insert(key.clone());
+            if let Some(Flight { desired, lost }) = sent
+                && unmoved
+                && desired.as_ref() == zone.parent.desired(key)
+            {
+                let fault = lost.unwrap_or_else(|| ignored(key));
+                zone.unmoved.insert(key.clone(), fault);
             }
         }
     }
@@ -263,4 +275,14 @@ fn share(sets: BTreeMap<RecordKey, RecordSet>) -> BTreeMap<RecordKey, Arc<Record
     sets.into_iter()
         .map(|(key, set)| (key, Arc::new(set)))
         .collect()
+}
+
+fn ignored(key: &RecordKey) -> Fault {
+    Fault::new(
+        FaultKind::Malformed,
+        format!(
+            "the server answered NOERROR but does not serve {key} as asked; look for a CNAME or \
+             other data at this name that Bindery did not write"
+        ),
+    )
 }

@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Hosting, Sick, Step, Verdict, Zones};
+use super::{Flight, Hosting, Sick, Step, Verdict, Zones};
 use crate::{
-    fault::{Fault, FaultKind},
+    fault::Fault,
     name::Name,
     plan::{Change, NotOwned, change},
     record::{Record, RecordKey},
@@ -18,7 +18,7 @@ const LOOKS_MAX: usize = 2_000;
 enum Look {
     Settled,
     Foreign,
-    Ignored,
+    Unmoved(Fault),
     Change(Change),
 }
 
@@ -54,16 +54,16 @@ impl Zones {
     pub fn next_step(&mut self, name: &Name, now: Duration) -> Option<Step> {
         let step = self.step(name, now);
         if step.is_none() {
-            self.set_timer(name);
+            self.set_timer(name, now);
         }
         step
     }
 
-    fn set_timer(&mut self, name: &Name) {
+    fn set_timer(&mut self, name: &Name, now: Duration) {
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };
-        let wake = zone.wake();
+        let wake = zone.wake(now);
         if wake != zone.timer {
             if let Some(at) = zone.timer {
                 self.timers.remove(&(at, name.clone()));
@@ -181,7 +181,13 @@ impl Zones {
         for change in &changes {
             zone.parent.send(&change.key);
             let desired = zone.parent.desired(&change.key).cloned();
-            zone.flights.insert(change.key.clone(), desired);
+            zone.flights.insert(
+                change.key.clone(),
+                Flight {
+                    desired,
+                    lost: None,
+                },
+            );
         }
         changes.sort_by(|one, other| {
             (!one.is_removal(), &one.key).cmp(&(!other.is_removal(), &other.key))
@@ -207,8 +213,8 @@ impl Zones {
             match self.look(name, &key) {
                 Look::Settled => self.settle(name, &key),
                 Look::Foreign => self.fall_sick(name, &key, &Verdict::NotOwned, None),
-                Look::Ignored => {
-                    let verdict = Verdict::Failing(ignored(&key));
+                Look::Unmoved(fault) => {
+                    let verdict = Verdict::Failing(fault);
                     self.fall_sick(name, &key, &verdict, Some(now));
                 }
                 Look::Change(change) => {
@@ -234,8 +240,10 @@ impl Zones {
         }) {
             Ok(None) => Look::Settled,
             Err(NotOwned) => Look::Foreign,
-            Ok(Some(_)) if zone.ignored.contains(key) => Look::Ignored,
-            Ok(Some(change)) => Look::Change(change),
+            Ok(Some(change)) => match zone.unmoved.get(key) {
+                Some(fault) => Look::Unmoved(fault.clone()),
+                None => Look::Change(change),
+            },
         }
     }
 
@@ -244,7 +252,7 @@ impl Zones {
         if let Some(zone) = self.known.get_mut(name) {
             zone.parent.clear(key);
             zone.sick.remove(key);
-            zone.ignored.remove(key);
+            zone.unmoved.remove(key);
         }
         self.touch_owners(name, key);
     }
@@ -260,7 +268,7 @@ impl Zones {
         let retry = self.limits.retry;
         if let Some(zone) = self.known.get_mut(name) {
             zone.parent.clear(key);
-            zone.ignored.remove(key);
+            zone.unmoved.remove(key);
             let attempts = zone.sick.get(key).map_or(0, |sick| sick.attempts) + 1;
             let not_before = now.map_or(Duration::MAX, |now| {
                 now + retry.delay(attempts, spread(key.name.as_wire()))
@@ -296,15 +304,20 @@ impl super::Zone {
         }
     }
 
-    fn wake(&self) -> Option<Duration> {
+    /// When the zone has something to do by itself. What is due already waits for something else,
+    /// whose end wakes the zone.
+    fn wake(&self, now: Duration) -> Option<Duration> {
         if self.reading || self.parent.phase() == Phase::Gone {
             return None;
         }
-        let sick = self.sick.values().map(|sick| sick.not_before).min();
+        let sick = self.sick.values().map(|sick| sick.not_before);
         let check = self.parent.is_open().then_some(self.next_check);
         let retry = (self.attempts > 0).then_some(self.not_before);
-        let wake = [sick, check, retry].into_iter().flatten().min()?;
-        Some(wake.max(self.not_before)).filter(|at| *at < Duration::MAX)
+        sick.chain(check)
+            .chain(retry)
+            .map(|at| at.max(self.not_before))
+            .filter(|at| *at > now && *at < Duration::MAX)
+            .min()
     }
 
     /// The next sets to look at; a name is never cut in two.
@@ -328,16 +341,6 @@ impl super::Zone {
             })
         })
     }
-}
-
-fn ignored(key: &RecordKey) -> Fault {
-    Fault::new(
-        FaultKind::Malformed,
-        format!(
-            "the server answered NOERROR but does not serve {key} as asked; look for a CNAME or \
-             other data at this name that Bindery did not write"
-        ),
-    )
 }
 
 /// A number that differs between what is retried, so that what failed together does not come back

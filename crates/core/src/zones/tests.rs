@@ -93,7 +93,9 @@ impl World {
         let Some(content) = self.server.get_mut(zone) else {
             return match step {
                 Step::Close => Completion::Closed(Ok(())),
-                other => failed(other, &Fault::new(FaultKind::NoSuchZone, "no such zone")),
+                Step::Open(_) | Step::Read | Step::Check | Step::Commit(_) | Step::Verify(_) => {
+                    failed(step, &Fault::new(FaultKind::NoSuchZone, "no such zone"))
+                }
             };
         };
         match step {
@@ -430,7 +432,7 @@ fn a_served_zone_that_vanished_comes_back_with_its_records() {
     world.zones.declare(declare("www", 1, WWW, ""));
     world.settle();
     world.server.clear();
-    world.now += Duration::from_secs(60);
+    world.now += Duration::from_mins(1);
     world.zones.wake(world.now);
     world.settle();
     assert_eq!(world.lines(), [WWW]);
@@ -455,7 +457,7 @@ fn drift_is_noticed_by_the_serial_and_repaired() {
     let mut drifted = content("");
     drifted.serial = Serial(9);
     world.server.insert(name(ZONE), drifted);
-    world.now += Duration::from_secs(60);
+    world.now += Duration::from_mins(1);
     world.zones.wake(world.now);
     world.settle();
     assert_eq!(world.lines(), [WWW]);
@@ -563,7 +565,7 @@ proptest! {
     ) {
         let (mut world, _) = play(&acts);
         let updates = world.updates;
-        world.now += Duration::from_secs(60);
+        world.now += Duration::from_mins(1);
         world.zones.wake(world.now);
         world.settle();
         prop_assert_eq!(world.updates, updates);

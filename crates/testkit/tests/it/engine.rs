@@ -1,0 +1,249 @@
+//! The engine over a name server in memory.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bindery_core::{
+    Adoption, Claim, Declaration, Kind, Name, ObjectRef, Record, RecordKey,
+    zones::{Hosting, Limits, SyncEvent, Verdict, ZoneDeclaration},
+};
+use bindery_engine::{Engine, Servers, SyncEvents};
+use bindery_testkit::{FakeNameServer, Fate, Faultless, Faults, Operation};
+use tokio_util::sync::CancellationToken;
+
+const ZONE: &str = "example.com.";
+
+struct Running {
+    engine: Engine,
+    events: SyncEvents,
+    server: FakeNameServer,
+    stop: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
+}
+
+/// An engine on a server with one zone of somebody else's.
+fn start(faults: impl Faults) -> Running {
+    let server = FakeNameServer::new(faults);
+    server.add_zone(&zone(), &[]);
+    let servers = Servers {
+        server: Arc::new(server.clone()),
+        host: None,
+    };
+    let stop = CancellationToken::new();
+    let (engine, run) = Engine::start(servers, Limits::default(), stop.clone());
+    let events = engine.listen(|_| true);
+    let task = tokio::spawn(run);
+    engine.declare_zone(ZoneDeclaration {
+        zone: zone(),
+        owner: object(Kind::DnsZone, "example"),
+        generation: 1,
+        hosting: Hosting::Elsewhere,
+    });
+    Running {
+        engine,
+        events,
+        server,
+        stop,
+        task,
+    }
+}
+
+fn zone() -> Name {
+    Name::parse(ZONE).expect("a name")
+}
+
+fn object(kind: Kind, name: &str) -> ObjectRef {
+    ObjectRef {
+        kind,
+        namespace: "default".into(),
+        name: name.into(),
+        uid: name.into(),
+    }
+}
+
+fn declaration(owner: &str, line: &str) -> Declaration {
+    let record: Record = line.parse().expect("a record");
+    let key = RecordKey {
+        name: record.name.clone(),
+        rtype: record.data.rtype(),
+    };
+    let data = vec![record.data.clone()];
+    Declaration {
+        owner: object(Kind::ARecord, owner),
+        generation: 1,
+        since: 1,
+        claims: vec![Claim {
+            zone: zone(),
+            key,
+            ttl: record.ttl,
+            data,
+            field: "spec".into(),
+        }],
+        published: vec![record],
+        adoption: Adoption::Refuse,
+    }
+}
+
+/// The last verdict of each of `count` objects.
+async fn verdicts(events: &SyncEvents, count: usize) -> BTreeMap<String, Verdict> {
+    let mut verdicts = BTreeMap::new();
+    while verdicts.len() < count {
+        let (owner, SyncEvent { outcomes, .. }) = events.pop().await;
+        verdicts.insert(owner.name.to_string(), outcomes[0].verdict.clone());
+    }
+    verdicts
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bad_record_fails_alone() {
+    let running = start(Faultless);
+    for number in 0..100 {
+        let label = if number == 42 {
+            "refused".to_owned()
+        } else {
+            format!("host{number}")
+        };
+        let line = format!("{label}.example.com. 60 IN A 192.0.2.1");
+        running.engine.declare(declaration(&label, &line));
+    }
+    let verdicts = verdicts(&running.events, 100).await;
+    for (owner, verdict) in verdicts {
+        match verdict {
+            Verdict::Rejected(fault) => assert_eq!(
+                (&*owner, fault.message.contains("REFUSED")),
+                ("refused", true)
+            ),
+            other => assert!(
+                matches!(other, Verdict::Programmed(_)),
+                "{owner}: {other:?}"
+            ),
+        }
+    }
+    assert_eq!(running.server.lines(&zone()).len(), 99);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_is_committed_together() {
+    let running = start(Faultless);
+    for number in 0..1_000 {
+        let line = format!("host{number}.example.com. 60 IN A 192.0.2.1");
+        running
+            .engine
+            .declare(declaration(&number.to_string(), &line));
+    }
+    verdicts(&running.events, 1_000).await;
+    let batches = running.engine.metrics().batches.load(Ordering::Relaxed);
+    assert!(
+        (2..=3).contains(&batches),
+        "{batches} batches for 1,000 sets at 500 each"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_hangs_delays_nobody() {
+    let running = start(Faultless);
+    let hanging = running.engine.listen(|_| true);
+    for number in 0..50 {
+        let line = format!("host{number}.example.com. 60 IN A 192.0.2.1");
+        running
+            .engine
+            .declare(declaration(&number.to_string(), &line));
+    }
+    verdicts(&running.events, 50).await;
+    assert_eq!(hanging.len(), 50);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_hears_only_of_what_concerns_it() {
+    let running = start(Faultless);
+    let endpoints = running
+        .engine
+        .listen(|owner| owner.kind == Kind::DnsEndpoint);
+    running
+        .engine
+        .declare(declaration("www", "www.example.com. 60 IN A 192.0.2.1"));
+    verdicts(&running.events, 1).await;
+    assert!(endpoints.is_empty());
+}
+
+/// Gives each write the next fate of a list, then lets everything pass.
+struct Script(Mutex<Vec<Fate>>);
+
+impl Faults for Script {
+    fn fate(&self, operation: Operation) -> (Fate, Duration) {
+        let mut fates = self.0.lock().expect("no panic under the lock");
+        let fate = match operation {
+            Operation::Write if !fates.is_empty() => fates.remove(0),
+            Operation::Write | Operation::Read => Fate::Pass,
+        };
+        (fate, Duration::from_millis(1))
+    }
+}
+
+async fn survives(fates: Vec<Fate>) -> Running {
+    let running = start(Script(Mutex::new(fates)));
+    running
+        .engine
+        .declare(declaration("www", "www.example.com. 60 IN A 192.0.2.1"));
+    loop {
+        let verdict = verdicts(&running.events, 1).await.remove("www");
+        if matches!(verdict, Some(Verdict::Programmed(_))) {
+            break;
+        }
+    }
+    assert_eq!(
+        running.server.lines(&zone()),
+        ["www.example.com. 60 IN A 192.0.2.1"]
+    );
+    running
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_whose_answer_was_lost_is_read_back() {
+    let running = survives(vec![Fate::LostAnswer]).await;
+    assert_eq!(running.engine.metrics().batches.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_never_arrived_is_sent_again() {
+    survives(vec![Fate::LostRequest]).await;
+    survives(vec![
+        Fate::Unreachable,
+        Fate::Unreachable,
+        Fate::LostRequest,
+    ])
+    .await;
+}
+
+/// Says when a write has begun, and takes its time.
+struct Slow(Arc<AtomicBool>);
+
+impl Faults for Slow {
+    fn fate(&self, operation: Operation) -> (Fate, Duration) {
+        self.0
+            .fetch_or(operation == Operation::Write, Ordering::SeqCst);
+        (Fate::Pass, Duration::from_secs(1))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_waits_for_the_update_on_its_way() {
+    let begun = Arc::new(AtomicBool::new(false));
+    let running = start(Slow(Arc::clone(&begun)));
+    running
+        .engine
+        .declare(declaration("www", "www.example.com. 60 IN A 192.0.2.1"));
+    while !begun.load(Ordering::SeqCst) {
+        tokio::time::advance(Duration::from_millis(10)).await;
+        tokio::task::yield_now().await;
+    }
+    running.stop.cancel();
+    running.task.await.expect("the engine does not panic");
+    assert_eq!(running.server.lines(&zone()).len(), 1);
+}

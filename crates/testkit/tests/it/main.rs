@@ -1,0 +1,3 @@
+//! Tests of the engine and of the whole system over fakes, on virtual time.
+
+mod engine;
