@@ -4,7 +4,10 @@
 fn main() {
     if std::env::args().nth(1).as_deref() == Some("json") {
         let json = serde_json::to_string(&bindery_api::crds());
-        println!("{}", json.expect("definitions are plain maps, lists and strings"));
+        println!(
+            "{}",
+            json.expect("definitions are plain maps, lists and strings")
+        );
     } else {
         print!("{}", bindery_api::crds_yaml());
     }

@@ -3,11 +3,6 @@
 //! Every field has a default on the Rust side, so that one odd object in a cluster cannot keep the
 //! others from being read; what must be there is said by the schema and by the conversion.
 
-#![expect(
-    clippy::doc_markdown,
-    reason = "descriptions are for kubectl explain, which shows backticks as they are"
-)]
-
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,10 +1,6 @@
 //! `DNSZone`.
 
 #![expect(
-    clippy::doc_markdown,
-    reason = "descriptions are for kubectl explain, which shows backticks as they are"
-)]
-#![expect(
     clippy::duplicated_attributes,
     reason = "columns of one kind share types and paths"
 )]
