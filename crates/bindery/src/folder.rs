@@ -3,11 +3,15 @@
 //! What a file declares is an object that carries the annotation [`FILE`]; that is how a document or
 //! a file that is gone is noticed, also if it went while Bindery was not running.
 
+mod apply;
 mod document;
+mod keep;
 mod plan;
 mod scan;
+mod watch;
 
 pub(crate) use document::{Document, Problem};
+pub(crate) use keep::{Keeper, News};
 pub(crate) use scan::Reader;
 
 /// The annotation that says which file declares an object, relative to the folder.
