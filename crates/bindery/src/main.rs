@@ -11,6 +11,7 @@ mod log;
 mod stop;
 
 mod folder;
+mod live;
 mod metrics;
 
 use std::process::ExitCode;
