@@ -10,8 +10,9 @@ mod plan;
 mod scan;
 mod watch;
 
-pub(crate) use document::{Document, Problem};
+pub(crate) use document::Problem;
 pub(crate) use keep::{Keeper, News};
+pub(crate) use plan::Scan;
 pub(crate) use scan::Reader;
 
 /// The annotation that says which file declares an object, relative to the folder.

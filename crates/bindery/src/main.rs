@@ -10,12 +10,22 @@ mod address;
 mod log;
 mod stop;
 
+mod banner;
+mod data;
 mod folder;
+mod kinds;
 mod live;
+
+mod control;
 mod metrics;
+mod nameserver;
+
+mod run;
+mod up;
 
 use std::process::ExitCode;
 
+use anyhow::{Context as _, Result};
 use clap::Parser as _;
 
 use crate::cli::{Cli, Command};
@@ -31,9 +41,14 @@ fn main() -> ExitCode {
     }
 }
 
-#[tokio::main]
-async fn start(cli: Cli) -> anyhow::Result<()> {
+fn start(cli: Cli) -> Result<()> {
+    let runtime = || tokio::runtime::Runtime::new().context("cannot start threads");
     match cli.command {
-        Command::Up(_) | Command::Run(_) | Command::Crds => anyhow::bail!("not there yet"),
+        Command::Up(flags) => runtime()?.block_on(up::up(flags)),
+        Command::Run(flags) => runtime()?.block_on(run::run(flags)),
+        Command::Crds => {
+            out::say(bindery_api::crds_yaml().trim_end());
+            Ok(())
+        }
     }
 }

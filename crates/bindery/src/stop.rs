@@ -1,42 +1,46 @@
 //! Ctrl-C and SIGTERM: the first asks to stop, the second does not wait.
 
+use std::convert::Infallible;
+
 use anyhow::{Context as _, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// What a shell reports for a process that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
 
 /// The signals that end Bindery.
-pub(crate) struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
+pub(crate) struct Signals(Mutex<(Signal, Signal)>);
 
 impl Signals {
     /// From here on the signals are ours to answer.
     pub(crate) fn take() -> Result<Self> {
         let take = |kind| signal(kind).context("cannot listen for signals");
-        Ok(Self {
-            interrupt: take(SignalKind::interrupt())?,
-            terminate: take(SignalKind::terminate())?,
-        })
+        let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
+        Ok(Self(Mutex::new((take(interrupt)?, take(terminate)?))))
+    }
+
+    /// Waits for a signal while nothing has to be drained yet.
+    pub(crate) async fn hurry(&self) {
+        self.next().await;
     }
 
     /// Cancels `stop` at the first signal; ends the process at the second.
-    pub(crate) async fn watch(mut self, stop: CancellationToken, farewell: impl Fn() + Send) {
+    pub(crate) async fn watch(self, stop: CancellationToken) -> Infallible {
         self.next().await;
         stop.cancel();
         self.next().await;
-        farewell();
         std::process::exit(INTERRUPTED);
     }
 
-    async fn next(&mut self) {
+    async fn next(&self) {
+        let mut signals = self.0.lock().await;
+        let (interrupt, terminate) = &mut *signals;
         tokio::select! {
             biased;
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
         }
     }
 }

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::process::Process;
 use super::readiness::Readiness;
+use crate::control::Control;
 
 /// The content type of OpenMetrics text.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -45,10 +46,10 @@ impl Sources {
         }
     }
 
-    /// Adds the counters of the engine.
-    pub(crate) fn add_engine(&mut self, engine: Engine) {
-        self.registry
-            .register_collector(Box::new(EngineCounters(engine)));
+    /// Adds the counters of engine and controllers.
+    pub(crate) fn add_control(&mut self, control: &Control) {
+        let engine = EngineCounters(control.engine.clone());
+        self.registry.register_collector(Box::new(engine));
     }
 }
 
