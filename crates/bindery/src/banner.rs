@@ -28,7 +28,15 @@ impl Banner {
     }
 
     fn lines(&self, scan: &Scan) -> Vec<String> {
-        let Self { folder, data, api, token_file, dns, dns_what, metrics } = self;
+        let Self {
+            folder,
+            data,
+            api,
+            token_file,
+            dns,
+            dns_what,
+            metrics,
+        } = self;
         let version = env!("CARGO_PKG_VERSION");
         let token = token_file
             .as_ref()
@@ -75,7 +83,9 @@ mod tests {
         let text = "{apiVersion: v1, kind: DNSZone, metadata: {name: z}, spec: {zoneName: a.test}}\n\
                     ---\n{apiVersion: v1, kind: ARecord, metadata: {name: w}, spec: {name: w}}\n";
         std::fs::write(folder.path().join("a.yaml"), text).expect("it is ours");
-        let scan = Reader::new(folder.path().to_owned()).read().expect("it is there");
+        let scan = Reader::new(folder.path().to_owned())
+            .read()
+            .expect("it is there");
         let banner = Banner {
             folder: "zones".into(),
             data: "/data".into(),

@@ -25,7 +25,12 @@ pub(crate) struct Control {
 
 /// Starts engine and controllers as tasks of `work`.
 pub(crate) fn start(wanted: Wanted<'_>, work: &mut Supervisor) -> Control {
-    let Wanted { client, servers, address, readiness } = wanted;
+    let Wanted {
+        client,
+        servers,
+        address,
+        readiness,
+    } = wanted;
     let (engine, running) = Engine::start(servers, Limits::default(), work.stop_token());
     work.spawn("engine", running);
     Control { engine }

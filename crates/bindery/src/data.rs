@@ -18,7 +18,11 @@ const PID_FILE: &str = "pid";
 
 /// The data folder of a folder of manifests, where none was given: one for each.
 pub(crate) fn default_folder(manifests: &Path) -> Result<PathBuf> {
-    let given = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let given = |name: &str| {
+        env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
     let state = given("XDG_STATE_HOME")
         .or_else(|| given("HOME").map(|home| home.join(".local/state")))
         .context("neither XDG_STATE_HOME nor HOME is set; say where with --data-dir")?;
@@ -89,12 +93,17 @@ pub(crate) fn read_key(path: &Path) -> Result<Key> {
 /// Writes a file that nobody else can read, whole or not at all.
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let scratch = path.with_extension("new");
-    let mut file =
-        OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&scratch)?;
+    let mut file = OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&scratch)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&scratch, path)?;
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    path.parent()
+        .map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
 /// A folder that holds something else would be made private and filled with our files.
@@ -119,9 +128,14 @@ fn refuse_foreign(folder: &Path) -> Result<()> {
 
 /// The last part of the path, for people, and a hash of all of it.
 fn state_name(place: &Path) -> String {
-    let name = place.file_name().map_or_else(|| "root".into(), |name| name.to_string_lossy());
+    let name = place
+        .file_name()
+        .map_or_else(|| "root".into(), |name| name.to_string_lossy());
     let digest = Sha256::digest(place.as_os_str().as_encoded_bytes());
-    format!("{name}-{:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3])
+    format!(
+        "{name}-{:02x}{:02x}{:02x}{:02x}",
+        digest[0], digest[1], digest[2], digest[3]
+    )
 }
 
 #[cfg(test)]
@@ -134,7 +148,9 @@ mod tests {
         let first = tsig_key(folder.path()).expect("it is made");
         let second = tsig_key(folder.path()).expect("it is read");
         assert!(first == second, "the key changed");
-        let mode = fs::metadata(folder.path().join("tsig.key")).expect("it is there").permissions();
+        let mode = fs::metadata(folder.path().join("tsig.key"))
+            .expect("it is there")
+            .permissions();
         assert_eq!(mode.mode() & 0o777, 0o600);
     }
 
@@ -143,14 +159,20 @@ mod tests {
         let folder = tempfile::tempdir().expect("there is room");
         fs::write(folder.path().join("tsig.key"), "nonsense").expect("it is ours");
         let message = format!("{:#}", tsig_key(folder.path()).err().expect("it is no key"));
-        assert!(message.contains("tsig.key") && message.contains("line 1"), "{message}");
+        assert!(
+            message.contains("tsig.key") && message.contains("line 1"),
+            "{message}"
+        );
     }
 
     #[test]
     fn a_folder_of_somebody_else_is_not_touched() {
         let folder = tempfile::tempdir().expect("there is room");
         fs::write(folder.path().join("letter.txt"), "dear").expect("it is ours");
-        let message = format!("{:#}", open_api(folder.path()).err().expect("it is not ours"));
+        let message = format!(
+            "{:#}",
+            open_api(folder.path()).err().expect("it is not ours")
+        );
         assert!(message.contains("--data-dir"), "{message}");
         assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 1);
     }
@@ -161,7 +183,10 @@ mod tests {
         let _api = open_api(folder.path()).expect("it is free");
         let message = format!("{:#}", open_api(folder.path()).err().expect("it is taken"));
         let pid = format!("pid {}", std::process::id());
-        assert!(message.contains(&pid) && message.contains("--data-dir"), "{message}");
+        assert!(
+            message.contains(&pid) && message.contains("--data-dir"),
+            "{message}"
+        );
     }
 
     #[test]
@@ -169,12 +194,18 @@ mod tests {
         let folder = tempfile::tempdir().expect("there is room");
         fs::write(folder.path().join("format"), "99\n").expect("it is ours");
         let message = format!("{:#}", open_api(folder.path()).err().expect("it is newer"));
-        assert!(message.contains("newer") && message.contains("99"), "{message}");
+        assert!(
+            message.contains("newer") && message.contains("99"),
+            "{message}"
+        );
     }
 
     #[test]
     fn each_folder_has_its_own_state() {
-        let (one, two) = (state_name(Path::new("/a/zones")), state_name(Path::new("/b/zones")));
+        let (one, two) = (
+            state_name(Path::new("/a/zones")),
+            state_name(Path::new("/b/zones")),
+        );
         assert!(one.starts_with("zones-") && two.starts_with("zones-"));
         assert_ne!(one, two);
     }

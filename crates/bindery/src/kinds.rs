@@ -43,16 +43,27 @@ pub(crate) async fn install(client: &Client) -> Result<()> {
 /// The names of the kinds that an API does not serve.
 pub(crate) async fn fetch_missing(client: &Client) -> Result<Vec<String>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let installed = api.list(&ListParams::default()).await.context("cannot list the kinds")?;
-    let served: BTreeMap<String, bool> =
-        installed.iter().map(|crd| (crd.name_any(), is_established(crd))).collect();
+    let installed = api
+        .list(&ListParams::default())
+        .await
+        .context("cannot list the kinds")?;
+    let served: BTreeMap<String, bool> = installed
+        .iter()
+        .map(|crd| (crd.name_any(), is_established(crd)))
+        .collect();
     let wanted = bindery_api::crds().into_iter().map(|crd| crd.name_any());
-    Ok(wanted.filter(|name| !served.get(name).copied().unwrap_or_default()).collect())
+    Ok(wanted
+        .filter(|name| !served.get(name).copied().unwrap_or_default())
+        .collect())
 }
 
 fn is_established(crd: &CustomResourceDefinition) -> bool {
-    let conditions = crd.status.as_ref().and_then(|status| status.conditions.as_ref());
-    conditions.into_iter().flatten().any(|found| {
-        found.type_ == "Established" && found.status == "True"
-    })
+    let conditions = crd
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|found| found.type_ == "Established" && found.status == "True")
 }

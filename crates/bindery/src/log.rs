@@ -1,6 +1,5 @@
 //! Log lines on stderr.
 
-
 use anyhow::{Context as _, Result};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt as _;

@@ -42,8 +42,10 @@ async fn start(flags: &Run, stop: CancellationToken) -> Result<(Supervisor, Supe
             missing.join(", ")
         );
     }
-    let server: Arc<dyn NameServer> =
-        Arc::new(bindery_dns::Server::new(flags.nameserver.clone(), Some(key)));
+    let server: Arc<dyn NameServer> = Arc::new(bindery_dns::Server::new(
+        flags.nameserver.clone(),
+        Some(key),
+    ));
     let readiness = Readiness::default();
     let mut sources = Sources::new(readiness.clone());
     let mut base = Supervisor::new(CancellationToken::new());
@@ -63,7 +65,10 @@ async fn start(flags: &Run, stop: CancellationToken) -> Result<(Supervisor, Supe
         &mut work,
     );
     sources.add_control(&engine);
-    base.spawn("metrics", metrics::serve(listener, sources, base.stop_token()));
+    base.spawn(
+        "metrics",
+        metrics::serve(listener, sources, base.stop_token()),
+    );
     tracing::info!(nameserver = flags.nameserver, "bindery runs");
     Ok((base, work))
 }

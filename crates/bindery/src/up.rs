@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
@@ -23,7 +23,11 @@ const TOKEN_LEN_MIN: usize = 16;
 
 /// Runs until a signal comes or something falls.
 pub(crate) async fn up(flags: Up) -> Result<()> {
-    let style = if out::is_terminal() { Style::Drawn } else { Style::Lines };
+    let style = if out::is_terminal() {
+        Style::Drawn
+    } else {
+        Style::Lines
+    };
     log::start(&flags.watching, "warn")?;
     let signals = Signals::take()?;
     let stop = CancellationToken::new();
@@ -37,7 +41,11 @@ pub(crate) async fn up(flags: Up) -> Result<()> {
 
 /// Starts everything, each part when what it needs is there: data folder, API, kinds, name server,
 /// controllers, folder.
-async fn start(flags: &Up, style: Style, stop: CancellationToken) -> Result<(Supervisor, Supervisor)> {
+async fn start(
+    flags: &Up,
+    style: Style,
+    stop: CancellationToken,
+) -> Result<(Supervisor, Supervisor)> {
     check_folder(&flags.dir)?;
     let token = token(flags.api_address, flags.token_file.as_deref())?;
     let folder = match &flags.data_dir {
@@ -77,7 +85,10 @@ async fn start(flags: &Up, style: Style, stop: CancellationToken) -> Result<(Sup
     let readiness = Readiness::default();
     let mut sources = Sources::new(readiness.clone());
     let mut work = Supervisor::new(stop.clone());
-    let options = ServeOptions { token, ..ServeOptions::default() };
+    let options = ServeOptions {
+        token,
+        ..ServeOptions::default()
+    };
     base.spawn("API", api.serve(api_listener, options, base.stop_token()));
     base.spawn("name server", dns.task);
     let answers = readiness.gate("the name server");
@@ -96,13 +107,18 @@ async fn start(flags: &Up, style: Style, stop: CancellationToken) -> Result<(Sup
     );
     sources.add_control(&engine);
     let census = Census::default();
-    sources.registry.register_collector(Box::new(census.clone()));
+    sources
+        .registry
+        .register_collector(Box::new(census.clone()));
     let settled = readiness.gate("the first objects");
     let (keeper, news) = Keeper::new(flags.dir.clone(), client.clone()).await?;
     let overview = Overview::new(style, news, census, settled);
     work.spawn("folder", keeper.run(stop.clone()));
     work.spawn("view", overview.run(client, stop));
-    base.spawn("metrics", metrics::serve(metrics_listener, sources, base.stop_token()));
+    base.spawn(
+        "metrics",
+        metrics::serve(metrics_listener, sources, base.stop_token()),
+    );
     Ok((base, work))
 }
 
@@ -146,7 +162,10 @@ fn check_folder(folder: &Path) -> Result<()> {
             folder.display()
         ),
         Err(error) => Err(error).with_context(|| {
-            format!("cannot read the folder {}; make it, or give another one", folder.display())
+            format!(
+                "cannot read the folder {}; make it, or give another one",
+                folder.display()
+            )
         }),
     }
 }
@@ -182,7 +201,7 @@ mod tests {
 
     fn check(address: &str, content: Option<&str>) -> Result<Option<String>, String> {
         let folder = tempfile::tempdir().expect("there is room");
-        let file: Option<PathBuf> = content.map(|content| {
+        let file: Option<std::path::PathBuf> = content.map(|content| {
             let file = folder.path().join("token");
             fs::write(&file, content).expect("it is ours");
             file
@@ -205,7 +224,10 @@ mod tests {
     #[test]
     fn a_token_has_to_be_one() {
         let token = "0123456789abcdef".to_owned();
-        assert_eq!(check("0.0.0.0:1", Some("0123456789abcdef\n")), Ok(Some(token)));
+        assert_eq!(
+            check("0.0.0.0:1", Some("0123456789abcdef\n")),
+            Ok(Some(token))
+        );
         for bad in ["", "short", "two words that are long enough", "a\nb"] {
             check("0.0.0.0:1", Some(bad)).expect_err(bad);
         }
@@ -213,7 +235,10 @@ mod tests {
 
     #[test]
     fn a_missing_folder_is_told() {
-        let message = format!("{:#}", check_folder(Path::new("/nonexistent")).expect_err("it is not"));
+        let message = format!(
+            "{:#}",
+            check_folder(Path::new("/nonexistent")).expect_err("it is not")
+        );
         assert!(message.contains("/nonexistent"), "{message}");
     }
 }

@@ -67,7 +67,14 @@ impl Applier {
                         let name = object.name_any();
                         let key = Key::new(version, kind, namespace.as_deref(), &name);
                         let hash = note(FILE_HASH).unwrap_or_default();
-                        known.insert(key, Origin { file, hash, api_version: version.clone() });
+                        known.insert(
+                            key,
+                            Origin {
+                                file,
+                                hash,
+                                api_version: version.clone(),
+                            },
+                        );
                     }
                 }
             }
@@ -79,7 +86,9 @@ impl Applier {
     ///
     /// Cancellation: some are applied, others not; the next pass applies the rest.
     pub(crate) async fn apply(&mut self, documents: Vec<(String, Arc<Document>)>) -> Vec<Outcome> {
-        let unknown = documents.iter().any(|(_, document)| self.served(document).is_none());
+        let unknown = documents
+            .iter()
+            .any(|(_, document)| self.served(document).is_none());
         if unknown && let Ok(kinds) = fetch_kinds(&self.client).await {
             self.kinds = kinds;
         }
@@ -98,7 +107,9 @@ impl Applier {
         };
         let Some(served) = self.served(&document) else {
             let (kind, version) = (&document.key.kind, &document.api_version);
-            return refuse(format!("no kind {kind} in {version} is known; is its CRD there?"));
+            return refuse(format!(
+                "no kind {kind} in {version} is known; is its CRD there?"
+            ));
         };
         let api = match self.api(&served, &document) {
             Ok(api) => api,
@@ -106,11 +117,21 @@ impl Applier {
         };
         let params = PatchParams::apply(MANAGER).force().validation_strict();
         let body = annotated(&document, &file);
-        match api.patch(&document.key.name, &params, &Patch::Apply(&body)).await {
+        match api
+            .patch(&document.key.name, &params, &Patch::Apply(&body))
+            .await
+        {
             Ok(object) if object.metadata.deletion_timestamp.is_some() => Outcome::Wait,
             Ok(_) => {
                 let (hash, api_version) = (document.hash.clone(), document.api_version.clone());
-                Outcome::Applied(document.key.clone(), Origin { file, hash, api_version })
+                Outcome::Applied(
+                    document.key.clone(),
+                    Origin {
+                        file,
+                        hash,
+                        api_version,
+                    },
+                )
             }
             Err(error) => refuse(plain(&error)),
         }
@@ -143,7 +164,10 @@ impl Applier {
         if object.annotations().get(FILE) != Some(&origin.file) {
             return Ok(());
         }
-        let preconditions = Preconditions { uid: object.uid(), resource_version: None };
+        let preconditions = Preconditions {
+            uid: object.uid(),
+            resource_version: None,
+        };
         let params = DeleteParams::background().preconditions(preconditions);
         match api.delete(&key.name, &params).await {
             Ok(_) => Ok(()),
@@ -173,15 +197,24 @@ impl Applier {
     }
 
     fn resolve(&self, api_version: &str, kind: &str) -> Option<Served> {
-        let meta = TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() };
+        let meta = TypeMeta {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+        };
         let wanted = GroupVersionKind::try_from(meta).ok()?;
         let (resource, abilities) = self.kinds.resolve_gvk(&wanted)?;
-        Some(Served { resource, scope: abilities.scope })
+        Some(Served {
+            resource,
+            scope: abilities.scope,
+        })
     }
 }
 
 async fn fetch_kinds(client: &Client) -> Result<Discovery> {
-    Discovery::new(client.clone()).run_aggregated().await.context("cannot ask the API for its kinds")
+    Discovery::new(client.clone())
+        .run_aggregated()
+        .await
+        .context("cannot ask the API for its kinds")
 }
 
 /// The document with the annotations that say where it comes from.
@@ -199,7 +232,9 @@ fn annotated(document: &Document, file: &str) -> Value {
 /// Bindery's own kinds are never deleted: all zones and records would go with them.
 fn is_our_definition(key: &Key) -> bool {
     key.kind == "CustomResourceDefinition"
-        && bindery_api::crds().iter().any(|crd| crd.metadata.name.as_ref() == Some(&key.name))
+        && bindery_api::crds()
+            .iter()
+            .any(|crd| crd.metadata.name.as_ref() == Some(&key.name))
 }
 
 /// What the API says, in its own words.

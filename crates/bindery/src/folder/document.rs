@@ -137,6 +137,7 @@ fn values(file: &str, text: &str) -> Result<Vec<(u64, Value)>, Problem> {
             let line = error.location().map_or(0, |location| location.line());
             let rendered = error.without_snippet().to_string();
             let text = rendered.lines().next().unwrap_or_default();
+            let text = text.split_once(" at line ").map_or(text, |(text, _)| text);
             Err(Problem::at(file, line, format!("not YAML: {text}")))
         }
     }
@@ -277,7 +278,10 @@ items:
     #[test]
     fn a_mistake_is_told_with_file_and_line() {
         for (text, wanted) in [
-            ("apiVersion: v1\nkind: [\n", "a.yaml:3: not YAML"),
+            (
+                "apiVersion: v1\nkind: [\n",
+                "a.yaml:2: not YAML: unclosed bracket",
+            ),
             (
                 "apiVersion: v1\nkind: ConfigMap\n",
                 "a.yaml:1: metadata.name is missing",

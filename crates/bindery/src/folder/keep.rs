@@ -51,7 +51,10 @@ impl Keeper {
     ///
     /// # Errors
     /// If the API does not say what it has.
-    pub(crate) async fn new(root: PathBuf, client: Client) -> Result<(Self, watch::Receiver<News>)> {
+    pub(crate) async fn new(
+        root: PathBuf,
+        client: Client,
+    ) -> Result<(Self, watch::Receiver<News>)> {
         let applier = Applier::new(client).await?;
         let known = applier.fetch_known().await?;
         let (news, receiver) = watch::channel(News::default());
@@ -98,7 +101,11 @@ impl Keeper {
                 return None;
             }
         };
-        let Plan { mut apply, delete, mut problems } = plan(&scan, &self.known);
+        let Plan {
+            mut apply,
+            delete,
+            mut problems,
+        } = plan(&scan, &self.known);
         let mut next = None;
         while let Some((_, first)) = apply.first() {
             let is_definition = first.key.kind == "CustomResourceDefinition";
@@ -158,7 +165,12 @@ impl Keeper {
 
     fn tell(&self, problems: Vec<Problem>, files: usize) {
         let objects = self.known.len();
-        let news = News { problems, files, objects, settled: true };
+        let news = News {
+            problems,
+            files,
+            objects,
+            settled: true,
+        };
         self.news.send_if_modified(|old| {
             let differs = *old != news;
             if differs {

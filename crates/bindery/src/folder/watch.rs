@@ -38,12 +38,19 @@ struct Watched {
 impl Changes {
     /// Changes of `root`; call [`Changes::refresh`] before each reading of it.
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root, woken: Arc::new(Notify::new()), watcher: None, complained: false }
+        Self {
+            root,
+            woken: Arc::new(Notify::new()),
+            watcher: None,
+            complained: false,
+        }
     }
 
     /// Watches the folder that is there now.
     pub(crate) fn refresh(&mut self) {
-        let place = fs::metadata(&self.root).ok().map(|found| (found.dev(), found.ino()));
+        let place = fs::metadata(&self.root)
+            .ok()
+            .map(|found| (found.dev(), found.ino()));
         if self.watcher.as_ref().map(|watched| watched.place) == place {
             return;
         }
@@ -59,7 +66,10 @@ impl Changes {
                 Ok(watcher)
             });
             match made {
-                Ok(watcher) => Some(Watched { place, _watcher: watcher }),
+                Ok(watcher) => Some(Watched {
+                    place,
+                    _watcher: watcher,
+                }),
                 Err(error) => {
                     if !self.complained {
                         tracing::warn!(%error, "the folder cannot be watched; it is read often");
@@ -74,10 +84,17 @@ impl Changes {
     /// Waits until something changed and came to rest, until it is time to look anyway, or until
     /// `at`.
     pub(crate) async fn next(&self, at: Option<Instant>) {
-        let rescan = if self.watcher.is_some() { RESCAN } else { RESCAN_BLIND };
+        let rescan = if self.watcher.is_some() {
+            RESCAN
+        } else {
+            RESCAN_BLIND
+        };
         let latest = Instant::now() + rescan;
         let wake = at.map_or(latest, |at| at.min(latest));
-        if tokio::time::timeout_at(wake, self.woken.notified()).await.is_err() {
+        if tokio::time::timeout_at(wake, self.woken.notified())
+            .await
+            .is_err()
+        {
             return;
         }
         let end = Instant::now() + UNREST_MAX;

@@ -20,7 +20,9 @@ impl Census {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (state, by) in [(left, -1), (entered, 1)] {
             if let Some(state) = state {
-                *counts.entry((kind.to_owned(), state.to_owned())).or_default() += by;
+                *counts
+                    .entry((kind.to_owned(), state.to_owned()))
+                    .or_default() += by;
             }
         }
     }
@@ -28,7 +30,11 @@ impl Census {
 
 impl Collector for Census {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let counts = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let help = "Objects by kind and condition";
         let mut family =
             encoder.encode_descriptor("bindery_objects", help, None, MetricType::Gauge)?;

@@ -56,7 +56,11 @@ fn summary(rows: &BTreeMap<RowKey, Row>, news: &News) -> String {
 fn objects(rows: &BTreeMap<RowKey, Row>, room: usize, canvas: Canvas) -> Vec<String> {
     let mut shown: Vec<(&RowKey, &Row)> = rows.iter().collect();
     let all = shown.len();
-    let fits = if all <= room { all } else { room.saturating_sub(1) };
+    let fits = if all <= room {
+        all
+    } else {
+        room.saturating_sub(1)
+    };
     if fits < all {
         // What is not well must be seen.
         shown.sort_by_key(|(_, row)| row.mood);
@@ -64,14 +68,23 @@ fn objects(rows: &BTreeMap<RowKey, Row>, room: usize, canvas: Canvas) -> Vec<Str
         shown.sort_by_key(|(key, _)| *key);
     }
     let width = |of: fn(&RowKey, &Row) -> usize| {
-        shown.iter().map(|(key, row)| of(key, row)).max().unwrap_or_default()
+        shown
+            .iter()
+            .map(|(key, row)| of(key, row))
+            .max()
+            .unwrap_or_default()
     };
     let words = width(|_, row| row.word.chars().count());
     let names = width(|key, _| key.text().chars().count());
     let mut lines: Vec<String> = shown
         .iter()
         .map(|(key, row)| {
-            let text = format!("  {:words$}  {:names$}  {}", row.word, key.text(), row.detail);
+            let text = format!(
+                "  {:words$}  {:names$}  {}",
+                row.word,
+                key.text(),
+                row.detail
+            );
             painted(&cut(text.trim_end(), canvas.width), row, canvas.paint)
         })
         .collect();
@@ -143,7 +156,11 @@ mod tests {
                 "dnsendpoint" => Group::Endpoint,
                 _ => Group::Record,
             };
-            let mood = if words[1] == "Ready" { Mood::Good } else { Mood::Bad };
+            let mood = if words[1] == "Ready" {
+                Mood::Good
+            } else {
+                Mood::Bad
+            };
             let key = RowKey {
                 group,
                 kind: kind.to_owned(),
@@ -151,7 +168,15 @@ mod tests {
                 name: name.to_owned(),
             };
             let (word, detail) = (words[1].to_owned(), words[2..].join(" "));
-            (key, Row { mood, word, detail, settled: true })
+            (
+                key,
+                Row {
+                    mood,
+                    word,
+                    detail,
+                    settled: true,
+                },
+            )
         });
         rows.collect()
     }
@@ -161,8 +186,21 @@ mod tests {
             "" => Vec::new(),
             text => vec![Problem::at("a.yaml", 3, text)],
         };
-        let news = News { problems, files: 2, objects: 3, settled: true };
-        frame(&rows(text), &news, Canvas { width, height, paint: Paint::Plain })
+        let news = News {
+            problems,
+            files: 2,
+            objects: 3,
+            settled: true,
+        };
+        frame(
+            &rows(text),
+            &news,
+            Canvas {
+                width,
+                height,
+                paint: Paint::Plain,
+            },
+        )
     }
 
     const THREE: &str = "dnszone/z Ready example.com\narecord/a Ready x\narecord/b Conflict taken";
@@ -194,7 +232,10 @@ mod tests {
             ]
         );
         for height in 0..6 {
-            assert!(check(THREE, "broken", (24, height)).len() < height.max(1), "{height}");
+            assert!(
+                check(THREE, "broken", (24, height)).len() < height.max(1),
+                "{height}"
+            );
         }
     }
 }

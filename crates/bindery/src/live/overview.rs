@@ -174,11 +174,17 @@ impl Overview {
     fn tell_problems(&mut self) {
         let problems = self.news.borrow_and_update().problems.clone();
         if self.style == Style::Lines {
-            for problem in problems.iter().filter(|problem| !self.told.contains(problem)) {
+            for problem in problems
+                .iter()
+                .filter(|problem| !self.told.contains(problem))
+            {
                 out::complain(&format!("bindery: {problem}"));
             }
             let files = |problems: &[Problem]| -> BTreeSet<String> {
-                problems.iter().map(|problem| problem.file.clone()).collect()
+                problems
+                    .iter()
+                    .map(|problem| problem.file.clone())
+                    .collect()
             };
             for file in files(&self.told).difference(&files(&problems)) {
                 let what = if file.is_empty() { "the folder" } else { file };
@@ -206,15 +212,27 @@ fn watch_all(client: &Client) -> Events {
 }
 
 fn resource(crd: &CustomResourceDefinition) -> ApiResource {
-    let version = crd.spec.versions.first().map(|version| version.name.as_str());
-    let kind =
-        GroupVersionKind::gvk(&crd.spec.group, version.unwrap_or_default(), &crd.spec.names.kind);
+    let version = crd
+        .spec
+        .versions
+        .first()
+        .map(|version| version.name.as_str());
+    let kind = GroupVersionKind::gvk(
+        &crd.spec.group,
+        version.unwrap_or_default(),
+        &crd.spec.names.kind,
+    );
     ApiResource::from_gvk_with_plural(&kind, &crd.spec.names.plural)
 }
 
 fn canvas() -> Canvas {
-    let (width, height) = terminal_size::terminal_size()
-        .map_or((80, 24), |(width, height)| (usize::from(width.0), usize::from(height.0)));
+    let (width, height) = terminal_size::terminal_size().map_or((80, 24), |(width, height)| {
+        (usize::from(width.0), usize::from(height.0))
+    });
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    Canvas { width, height, paint: if plain { Paint::Plain } else { Paint::Colours } }
+    Canvas {
+        width,
+        height,
+        paint: if plain { Paint::Plain } else { Paint::Colours },
+    }
 }

@@ -71,24 +71,48 @@ impl Row {
         let generation = object.metadata.generation;
         let condition = condition(group, &object.data);
         let text = |field: &str| {
-            let found = condition.and_then(|found| found.get(field)).and_then(Value::as_str);
+            let found = condition
+                .and_then(|found| found.get(field))
+                .and_then(Value::as_str);
             found.unwrap_or_default()
         };
         let observed = condition.and_then(|found| found.get("observedGeneration"));
         let settled = observed.and_then(Value::as_i64) == generation && generation.is_some();
         if object.metadata.deletion_timestamp.is_some() {
             let detail = text("message").to_owned();
-            return Self { mood: Mood::Waiting, word: "Deleting".to_owned(), detail, settled: true };
+            return Self {
+                mood: Mood::Waiting,
+                word: "Deleting".to_owned(),
+                detail,
+                settled: true,
+            };
         }
         let (mood, word, detail) = match text("status") {
             "True" => (Mood::Good, text("type").to_owned(), detail(group, object)),
-            "False" => (Mood::Bad, text("reason").to_owned(), text("message").to_owned()),
-            _ => (Mood::Waiting, "Pending".to_owned(), text("message").to_owned()),
+            "False" => (
+                Mood::Bad,
+                text("reason").to_owned(),
+                text("message").to_owned(),
+            ),
+            _ => (
+                Mood::Waiting,
+                "Pending".to_owned(),
+                text("message").to_owned(),
+            ),
         };
         // Reasons of work under way are no cause for alarm.
         let under_way = ["Pending", "Progressing", "ZoneNotReady"].contains(&word.as_str());
-        let mood = if mood == Mood::Bad && under_way { Mood::Waiting } else { mood };
-        Self { mood, word, detail: detail.replace('\n', " "), settled }
+        let mood = if mood == Mood::Bad && under_way {
+            Mood::Waiting
+        } else {
+            mood
+        };
+        Self {
+            mood,
+            word,
+            detail: detail.replace('\n', " "),
+            settled,
+        }
     }
 }
 
@@ -107,15 +131,25 @@ fn condition(group: Group, data: &Value) -> Option<&Value> {
 
 fn detail(group: Group, object: &DynamicObject) -> String {
     let text = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_str);
-    let published = object.annotations().get(PUBLISHED).map(|lines| published(lines));
+    let published = object
+        .annotations()
+        .get(PUBLISHED)
+        .map(|lines| published(lines));
     match group {
         Group::Zone => text("/spec/zoneName").unwrap_or_default().to_owned(),
         Group::Record => {
             let zone = text("/status/zone")
                 .or_else(|| text("/status/zoneRef/zoneName"))
-                .or_else(|| object.annotations().get("bindy.firestoned.io/zone").map(String::as_str))
+                .or_else(|| {
+                    object
+                        .annotations()
+                        .get("bindy.firestoned.io/zone")
+                        .map(String::as_str)
+                })
                 .unwrap_or_default();
-            format!("{zone} {}", published.unwrap_or_default()).trim().to_owned()
+            format!("{zone} {}", published.unwrap_or_default())
+                .trim()
+                .to_owned()
         }
         Group::Endpoint => published.unwrap_or_default(),
     }
@@ -127,9 +161,13 @@ fn published(lines: &str) -> String {
     let mut last = None;
     for line in lines.lines() {
         let mut words = line.splitn(5, ' ');
-        let (Some(name), _, _, Some(rtype), Some(data)) =
-            (words.next(), words.next(), words.next(), words.next(), words.next())
-        else {
+        let (Some(name), _, _, Some(rtype), Some(data)) = (
+            words.next(),
+            words.next(),
+            words.next(),
+            words.next(),
+            words.next(),
+        ) else {
             continue;
         };
         if last == Some((name, rtype)) {
@@ -176,8 +214,14 @@ mod tests {
     fn what_is_wrong_is_shown_with_its_reason() {
         let status = "{conditions: [{type: Ready, status: 'False', reason: Conflict, \
             message: \"taken by b\", observedGeneration: 1}]}";
-        assert_eq!(check("ARecord", "", status), "arecord/default/x Conflict taken by b (old)");
-        assert_eq!(check("ARecord", "", "{}"), "arecord/default/x Pending  (old)");
+        assert_eq!(
+            check("ARecord", "", status),
+            "arecord/default/x Conflict taken by b (old)"
+        );
+        assert_eq!(
+            check("ARecord", "", "{}"),
+            "arecord/default/x Pending  (old)"
+        );
     }
 
     #[test]
@@ -195,6 +239,9 @@ mod tests {
     #[test]
     fn a_zone_shows_its_name() {
         let status = "{conditions: [{type: Ready, status: 'True', observedGeneration: 2}]}";
-        assert_eq!(check("DNSZone", "", status), "dnszone/default/x Ready example.com");
+        assert_eq!(
+            check("DNSZone", "", status),
+            "dnszone/default/x Ready example.com"
+        );
     }
 }
