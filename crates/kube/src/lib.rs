@@ -1,1 +1,25 @@
-//! Placeholder until its part lands.
+//! Controllers over a Kubernetes API: they watch declared objects, hand claims to the engine and
+//! tell in each object's status what became of them.
+//!
+//! This crate must *never* reach a name server, decide what a record set should be, or read a clock:
+//! the engine writes DNS, `bindery-sources` decides, and time comes through [`Clock`].
+
+mod cluster;
+mod context;
+mod endpoint;
+mod metrics;
+mod publishing;
+mod record;
+mod rows;
+mod state;
+mod status;
+mod watching;
+mod work;
+mod zone;
+
+mod controllers;
+
+pub use context::{Clock, ServerAddress, Settings, Tenure};
+pub use controllers::{Controllers, Handle, Task};
+pub use metrics::Metrics;
+pub use rows::Row;

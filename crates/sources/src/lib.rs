@@ -1,1 +1,21 @@
-//! Placeholder until its part lands.
+//! Kubernetes objects to claims: which zone an object belongs to, what it asks of DNS, and what has
+//! to be written down in the object first.
+//!
+//! Everything here is a function of the objects seen so far. This crate must *never* hold a client,
+//! read a clock, draw randomness or log.
+
+pub mod meta;
+pub mod reading;
+
+mod admission;
+mod catalog;
+mod decision;
+mod names;
+mod zones;
+
+pub use admission::MetadataPatch;
+pub use catalog::{Catalog, Id};
+pub use decision::{Decision, Step};
+pub use meta::{Life, Meta};
+pub use reading::{Object, Spec};
+pub use zones::{ZoneStanding, ZoneView};

@@ -1,17 +1,13 @@
 //! One battery of API behaviour for every subject: what passes on the real server must pass on ours.
 
 mod apply;
-mod builtin;
 mod collection;
 mod create;
 mod definitions;
 mod delete;
-mod discovery;
 mod dry_run;
-mod output;
 mod patches;
 mod read;
-mod refusals;
 mod replace;
 mod schema;
 mod selectors;
@@ -45,10 +41,6 @@ fn cases() -> Vec<Case> {
         delete::cases(),
         collection::cases(),
         definitions::cases(),
-        output::cases(),
-        discovery::cases(),
-        builtin::cases(),
-        refusals::cases(),
     ]
     .into_iter()
     .flatten()

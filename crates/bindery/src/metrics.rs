@@ -1,8 +1,0 @@
-//! What machines read: metrics, liveness and readiness.
-
-mod page;
-mod process;
-mod readiness;
-
-pub(crate) use page::{Sources, serve};
-pub(crate) use readiness::{Gate, Readiness};

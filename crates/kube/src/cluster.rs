@@ -1,0 +1,289 @@
+//! Requests to the Kubernetes API.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bindery_api::{
+    ARecord, AaaaRecord, CaaRecord, CnameRecord, DnsEndpoint, DnsZone, MxRecord, NsRecord,
+    PtrRecord, SrvRecord, TxtRecord,
+};
+use bindery_core::{Kind, ObjectRef};
+use futures::stream::{BoxStream, StreamExt};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
+use kube::core::{ApiResource, DynamicResourceScope};
+use kube::{Client, Resource};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::metrics::{Metrics, count};
+
+/// Who writes, as it stands in the managed fields.
+const FIELD_MANAGER: &str = "bindery";
+
+/// Objects in one page of a list: at 2 KiB each, about 1 MiB in memory at a time.
+const PAGE_LEN: u32 = 500;
+
+/// Seconds after which the server ends a watch, so that a connection that died is noticed.
+const WATCH_SECONDS: u32 = 290;
+
+/// Every kind that is watched.
+pub(crate) const KINDS: [Kind; 11] = [
+    Kind::DnsZone,
+    Kind::ARecord,
+    Kind::AaaaRecord,
+    Kind::CnameRecord,
+    Kind::TxtRecord,
+    Kind::MxRecord,
+    Kind::NsRecord,
+    Kind::SrvRecord,
+    Kind::CaaRecord,
+    Kind::PtrRecord,
+    Kind::DnsEndpoint,
+];
+
+/// An object as the API gives it, spec and status unread.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Sighted {
+    #[serde(default)]
+    pub(crate) metadata: ObjectMeta,
+    #[serde(default)]
+    pub(crate) spec: Value,
+    #[serde(default)]
+    pub(crate) status: Value,
+}
+
+/// A request that did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("listing {} failed", .kind.as_str())]
+    List {
+        kind: Kind,
+        #[source]
+        source: kube::Error,
+    },
+    #[error("watching {} failed", .kind.as_str())]
+    Watch {
+        kind: Kind,
+        #[source]
+        source: kube::Error,
+    },
+    #[error("reading {object} failed")]
+    Get {
+        object: ObjectRef,
+        #[source]
+        source: kube::Error,
+    },
+    #[error("writing metadata of {object} failed")]
+    PatchMetadata {
+        object: ObjectRef,
+        #[source]
+        source: kube::Error,
+    },
+    #[error("writing status of {object} failed")]
+    PatchStatus {
+        object: ObjectRef,
+        #[source]
+        source: kube::Error,
+    },
+}
+
+/// What kind of fault it was; what to do follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Try again.
+    Transient,
+    /// Read again, then try again.
+    Conflict,
+    /// It is not there; the watch tells what became of it.
+    Missing,
+    /// The history that a watch wants to begin at is gone; list again.
+    Expired,
+    /// The API server refuses; trying again helps when somebody changes that.
+    Denied,
+}
+
+impl Error {
+    pub(crate) fn class(&self) -> Class {
+        let (Self::List { source, .. }
+        | Self::Watch { source, .. }
+        | Self::Get { source, .. }
+        | Self::PatchMetadata { source, .. }
+        | Self::PatchStatus { source, .. }) = self;
+        let kube::Error::Api(status) = source else {
+            return Class::Transient;
+        };
+        match status.code {
+            404 => Class::Missing,
+            409 => Class::Conflict,
+            410 => Class::Expired,
+            400 | 401 | 403 | 405 | 413 | 415 | 422 => Class::Denied,
+            _ => Class::Transient,
+        }
+    }
+}
+
+/// The Kubernetes API, with a count of what is asked of it.
+pub(crate) struct Cluster {
+    client: Client,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Cluster {
+    pub(crate) fn new(client: Client, metrics: Arc<Metrics>) -> Self {
+        Self { client, metrics }
+    }
+
+    /// One page of a list, from the beginning or from where the last page ended.
+    pub(crate) async fn fetch_page(&self, kind: Kind, token: Option<&str>) -> Result<Page, Error> {
+        count(&self.metrics.requests);
+        let mut params = ListParams::default().limit(PAGE_LEN);
+        if let Some(token) = token {
+            params = params.continue_token(token);
+        }
+        let api: Api<Sighted> = Api::all_with(self.client.clone(), &resource(kind));
+        let list = api
+            .list(&params)
+            .await
+            .map_err(|source| Error::List { kind, source })?;
+        Ok(Page {
+            next: list.metadata.continue_.filter(|token| !token.is_empty()),
+            version: list.metadata.resource_version.unwrap_or_default(),
+            items: list.items,
+        })
+    }
+
+    /// Events from a resource version on.
+    pub(crate) async fn watch_from(
+        &self,
+        kind: Kind,
+        version: &str,
+    ) -> Result<BoxStream<'static, Result<WatchEvent<Sighted>, Error>>, Error> {
+        count(&self.metrics.requests);
+        let params = WatchParams {
+            timeout: Some(WATCH_SECONDS),
+            bookmarks: true,
+            ..WatchParams::default()
+        };
+        let api: Api<Sighted> = Api::all_with(self.client.clone(), &resource(kind));
+        let wrap = move |source| Error::Watch { kind, source };
+        let stream = api.watch(&params, version).await.map_err(wrap)?;
+        Ok(stream.map(move |event| event.map_err(wrap)).boxed())
+    }
+
+    pub(crate) async fn fetch(&self, object: &ObjectRef) -> Result<Sighted, Error> {
+        count(&self.metrics.requests);
+        let wrap = |source| Error::Get {
+            object: object.clone(),
+            source,
+        };
+        self.api(object).get(&object.name).await.map_err(wrap)
+    }
+
+    pub(crate) async fn write_metadata(
+        &self,
+        object: &ObjectRef,
+        body: &Value,
+    ) -> Result<Sighted, Error> {
+        count(&self.metrics.requests);
+        count(&self.metrics.metadata_writes);
+        let wrap = |source| Error::PatchMetadata {
+            object: object.clone(),
+            source,
+        };
+        let params = params();
+        self.api(object)
+            .patch(&object.name, &params, &Patch::Merge(body))
+            .await
+            .map_err(wrap)
+    }
+
+    pub(crate) async fn write_status(
+        &self,
+        object: &ObjectRef,
+        body: &Value,
+    ) -> Result<Sighted, Error> {
+        count(&self.metrics.requests);
+        match object.kind {
+            Kind::DnsZone => count(&self.metrics.zone_status_writes),
+            _ => count(&self.metrics.status_writes),
+        }
+        let wrap = |source| Error::PatchStatus {
+            object: object.clone(),
+            source,
+        };
+        let params = params();
+        self.api(object)
+            .patch_status(&object.name, &params, &Patch::Merge(body))
+            .await
+            .map_err(wrap)
+    }
+
+    fn api(&self, object: &ObjectRef) -> Api<Sighted> {
+        let resource = resource(object.kind);
+        Api::namespaced_with(self.client.clone(), &object.namespace, &resource)
+    }
+}
+
+/// One page of a list.
+pub(crate) struct Page {
+    pub(crate) items: Vec<Sighted>,
+    pub(crate) version: String,
+    pub(crate) next: Option<String>,
+}
+
+fn params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+fn resource(kind: Kind) -> ApiResource {
+    match kind {
+        Kind::DnsZone => ApiResource::erase::<DnsZone>(&()),
+        Kind::ARecord => ApiResource::erase::<ARecord>(&()),
+        Kind::AaaaRecord => ApiResource::erase::<AaaaRecord>(&()),
+        Kind::CnameRecord => ApiResource::erase::<CnameRecord>(&()),
+        Kind::TxtRecord => ApiResource::erase::<TxtRecord>(&()),
+        Kind::MxRecord => ApiResource::erase::<MxRecord>(&()),
+        Kind::NsRecord => ApiResource::erase::<NsRecord>(&()),
+        Kind::SrvRecord => ApiResource::erase::<SrvRecord>(&()),
+        Kind::CaaRecord => ApiResource::erase::<CaaRecord>(&()),
+        Kind::PtrRecord => ApiResource::erase::<PtrRecord>(&()),
+        Kind::DnsEndpoint => ApiResource::erase::<DnsEndpoint>(&()),
+    }
+}
+
+impl Resource for Sighted {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(resource: &ApiResource) -> Cow<'_, str> {
+        resource.kind.as_str().into()
+    }
+
+    fn group(resource: &ApiResource) -> Cow<'_, str> {
+        resource.group.as_str().into()
+    }
+
+    fn version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.version.as_str().into()
+    }
+
+    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.api_version.as_str().into()
+    }
+
+    fn plural(resource: &ApiResource) -> Cow<'_, str> {
+        resource.plural.as_str().into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}

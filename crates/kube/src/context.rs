@@ -1,0 +1,170 @@
+//! What every controller shares.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bindery_core::{Kind, Moment};
+use bindery_engine::Engine;
+use bindery_sources::{Id, Meta};
+use tokio::sync::watch;
+
+use crate::cluster::{Cluster, KINDS, Sighted};
+use crate::publishing;
+use crate::state::State;
+use crate::work::WorkQueue;
+
+/// Where the time of day comes from.
+pub trait Clock: Send + Sync + 'static {
+    /// Now.
+    fn now(&self) -> Moment;
+}
+
+/// Whether zones are ours to create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tenure {
+    /// Bindery manages the server: zones are created and deleted on it.
+    Managed,
+    /// The server is somebody else's: zones must exist on it.
+    External,
+}
+
+/// A server as the status of its zones names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerAddress {
+    /// Where it listens: `192.0.2.1:53`.
+    pub address: String,
+    /// `primary` or `secondary`.
+    pub role: String,
+}
+
+/// How the controllers are to behave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Whether zones are ours to create.
+    pub tenure: Tenure,
+    /// The server of every zone.
+    pub server: ServerAddress,
+}
+
+/// What every controller shares.
+pub(crate) struct Context {
+    pub(crate) cluster: Cluster,
+    pub(crate) engine: Engine,
+    pub(crate) settings: Settings,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) zones: WorkQueue,
+    pub(crate) records: WorkQueue,
+    pub(crate) endpoints: WorkQueue,
+    pub(crate) synced: watch::Sender<bool>,
+    pub(crate) changes: watch::Sender<u64>,
+    state: Mutex<State>,
+    /// The kinds of which not everything was read yet.
+    unread: Mutex<BTreeSet<Kind>>,
+    open: AtomicBool,
+}
+
+impl Context {
+    pub(crate) fn new(
+        cluster: Cluster,
+        engine: Engine,
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            cluster,
+            engine,
+            settings,
+            clock,
+            zones: WorkQueue::default(),
+            records: WorkQueue::default(),
+            endpoints: WorkQueue::default(),
+            synced: watch::Sender::new(false),
+            changes: watch::Sender::new(0),
+            state: Mutex::default(),
+            unread: Mutex::new(KINDS.into()),
+            open: AtomicBool::new(false),
+        }
+    }
+
+    /// The shared state. Held for moments only, and never across an await.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        // A panic under the lock is our bug and ends the process; until then the state is read on.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for visits.
+    pub(crate) fn push_all(&self, ids: impl IntoIterator<Item = Id>) {
+        for id in ids {
+            self.push(id);
+        }
+    }
+
+    /// Asks for a visit.
+    pub(crate) fn push(&self, id: Id) {
+        match id.kind {
+            Kind::DnsZone => self.zones.push(id),
+            Kind::DnsEndpoint => self.endpoints.push(id),
+            Kind::ARecord
+            | Kind::AaaaRecord
+            | Kind::CnameRecord
+            | Kind::TxtRecord
+            | Kind::MxRecord
+            | Kind::NsRecord
+            | Kind::SrvRecord
+            | Kind::CaaRecord
+            | Kind::PtrRecord => self.records.push(id),
+        }
+    }
+
+    /// Takes in an object as it was seen, from a watch or as the answer to a write.
+    pub(crate) fn see(&self, kind: Kind, object: Sighted) {
+        let affected = self.state().see(kind, object);
+        self.push_if_open(affected);
+    }
+
+    /// Takes in that an object was seen to be deleted.
+    pub(crate) fn lose(&self, kind: Kind, object: &Sighted) {
+        let Some(meta) = Meta::read(kind, &object.metadata) else {
+            return;
+        };
+        let affected = self.state().catalog.remove(&meta.object);
+        self.push_if_open(affected);
+    }
+
+    /// Takes in that everything of a kind but these is gone.
+    pub(crate) fn keep_only(&self, kind: Kind, uids: &BTreeSet<Arc<str>>) {
+        let affected = self.state().keep_only(kind, uids);
+        self.push_if_open(affected);
+    }
+
+    /// Takes in that everything of a kind was read. After the last kind, work begins: what objects
+    /// ask for is declared before any zone is, so that every merge is right from the start.
+    pub(crate) fn mark_synced(&self, kind: Kind) {
+        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        if !unread.remove(&kind) || !unread.is_empty() {
+            return;
+        }
+        self.open.store(true, Ordering::SeqCst);
+        let ids: Vec<Id> = self.state().catalog.ids().cloned().collect();
+        for id in &ids {
+            if id.kind != Kind::DnsZone {
+                publishing::declare_known(id, self);
+            }
+        }
+        self.push_all(ids);
+        self.synced.send_replace(true);
+    }
+
+    /// Before everything was read, nothing is visited.
+    fn push_if_open(&self, ids: BTreeSet<Id>) {
+        if self.open.load(Ordering::SeqCst) {
+            self.push_all(ids);
+        }
+    }
+
+    /// Says that what people see changed.
+    pub(crate) fn announce(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+}

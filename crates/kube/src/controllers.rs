@@ -1,0 +1,208 @@
+//! The tasks of the controllers and the handle to them.
+
+use std::sync::Arc;
+
+use bindery_core::Kind;
+use bindery_engine::{Engine, SyncEvents, ZoneEvents};
+use bindery_sources::Id;
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::{Cluster, KINDS};
+use crate::context::{Clock, Context, Settings};
+use crate::metrics::Metrics;
+use crate::publishing::recover;
+use crate::rows::{Row, rows};
+use crate::watching::watch_kind;
+use crate::work::{Visit, WorkQueue};
+use crate::{endpoint, record, zone};
+
+/// Everything that the controllers need.
+pub struct Controllers {
+    /// The Kubernetes API.
+    pub client: kube::Client,
+    /// Where claims go.
+    pub engine: Engine,
+    /// How to behave.
+    pub settings: Settings,
+    /// Where the time of day comes from.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// A task for the supervisor: its name and what it does until it is told to stop.
+pub type Task = (&'static str, BoxFuture<'static, ()>);
+
+/// What can be asked of running controllers. Cloning is cheap.
+#[derive(Clone)]
+pub struct Handle(Arc<Context>);
+
+impl Controllers {
+    /// The tasks, which end when `stop` is cancelled and their writes are done, and a handle.
+    #[must_use]
+    pub fn start(self, stop: &CancellationToken) -> (Handle, Vec<Task>) {
+        let Self {
+            client,
+            engine,
+            settings,
+            clock,
+        } = self;
+        let cluster = Cluster::new(client, Arc::new(Metrics::default()));
+        let records = engine.listen(|owner| owner.kind != Kind::DnsEndpoint);
+        let endpoints = engine.listen(|owner| owner.kind == Kind::DnsEndpoint);
+        let zones = engine.listen_zones();
+        let ctx = Arc::new(Context::new(cluster, engine, settings, clock));
+        let tasks: Vec<Task> = vec![
+            (
+                "watches",
+                Box::pin(watch_all(Arc::clone(&ctx), stop.clone())),
+            ),
+            ("zones", Box::pin(run_zones(Arc::clone(&ctx), stop.clone()))),
+            (
+                "records",
+                Box::pin(run_records(Arc::clone(&ctx), stop.clone())),
+            ),
+            (
+                "endpoints",
+                Box::pin(run_endpoints(Arc::clone(&ctx), stop.clone())),
+            ),
+            (
+                "record listener",
+                Box::pin(listen(Arc::clone(&ctx), records, stop.clone())),
+            ),
+            (
+                "endpoint listener",
+                Box::pin(listen(Arc::clone(&ctx), endpoints, stop.clone())),
+            ),
+            (
+                "zone listener",
+                Box::pin(listen_zones(Arc::clone(&ctx), zones, stop.clone())),
+            ),
+        ];
+        (Handle(ctx), tasks)
+    }
+}
+
+impl Handle {
+    /// Whether everything declared was read, so that work goes on from the whole picture.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        *self.0.synced.borrow()
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.cluster.metrics
+    }
+
+    /// All objects as a person sees them.
+    #[must_use]
+    pub fn rows(&self) -> Vec<Row> {
+        rows(&self.0.state())
+    }
+
+    /// Changes whenever [`Self::rows`] may have changed.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+}
+
+async fn watch_all(ctx: Arc<Context>, stop: CancellationToken) {
+    let watches: FuturesUnordered<_> = KINDS
+        .into_iter()
+        .map(|kind| watch_kind(&ctx, kind, &stop))
+        .collect();
+    watches.collect::<()>().await;
+}
+
+async fn run_zones(ctx: Arc<Context>, stop: CancellationToken) {
+    run(&ctx, &ctx.zones, stop, |id| {
+        let ctx = &ctx;
+        Box::pin(async move {
+            match zone::reconcile(&id, ctx).await {
+                Ok(visit) => visit,
+                Err(error) => recover(&id, ctx, error).await,
+            }
+        })
+    })
+    .await;
+}
+
+async fn run_records(ctx: Arc<Context>, stop: CancellationToken) {
+    run(&ctx, &ctx.records, stop, |id| {
+        let ctx = &ctx;
+        Box::pin(async move {
+            match record::reconcile(&id, ctx).await {
+                Ok(visit) => visit,
+                Err(error) => recover(&id, ctx, error).await,
+            }
+        })
+    })
+    .await;
+}
+
+async fn run_endpoints(ctx: Arc<Context>, stop: CancellationToken) {
+    run(&ctx, &ctx.endpoints, stop, |id| {
+        let ctx = &ctx;
+        Box::pin(async move {
+            match endpoint::reconcile(&id, ctx).await {
+                Ok(visit) => visit,
+                Err(error) => recover(&id, ctx, error).await,
+            }
+        })
+    })
+    .await;
+}
+
+/// Visits begin only when everything declared was read: what is not seen yet must not be taken for
+/// not declared.
+async fn run<'a>(
+    ctx: &'a Context,
+    queue: &'a WorkQueue,
+    stop: CancellationToken,
+    visit: impl Fn(Id) -> BoxFuture<'a, Visit>,
+) {
+    let mut synced = ctx.synced.subscribe();
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => return,
+        _ = synced.wait_for(|synced| *synced) => {}
+    }
+    queue.run(stop, visit).await;
+}
+
+/// Hands receipts to the controller whose objects they are about.
+async fn listen(ctx: Arc<Context>, events: SyncEvents, stop: CancellationToken) {
+    loop {
+        let (_, event) = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            event = events.pop() => event,
+        };
+        let received = ctx.state().receive(event);
+        ctx.push_all(received);
+    }
+}
+
+/// Hands news of zones to the objects that declared them.
+async fn listen_zones(ctx: Arc<Context>, events: ZoneEvents, stop: CancellationToken) {
+    loop {
+        let (name, event) = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            event = events.pop() => event,
+        };
+        let declarer = {
+            let mut state = ctx.state();
+            let declarer = state.declarers.get(&name).cloned();
+            if declarer.is_some() {
+                state.zone_events.insert(name, event);
+            }
+            declarer
+        };
+        ctx.push_all(declarer);
+    }
+}

@@ -1,0 +1,50 @@
+//! The controller of `DNSEndpoint` objects.
+
+mod conditions;
+
+use bindery_core::zones::Withdrawal;
+use bindery_sources::{Id, Life};
+
+use crate::cluster::Error;
+use crate::context::Context;
+use crate::publishing::{self, News, Plan, STEPS_MAX};
+use crate::work::Visit;
+
+/// Moves the endpoints of one object closer to their declaration. Safe to call at any time.
+pub(crate) async fn reconcile(object: &Id, ctx: &Context) -> Result<Visit, Error> {
+    for _ in 0..STEPS_MAX {
+        let observed = publishing::observe(object, ctx);
+        match publishing::plan(observed) {
+            Plan::Rest => return Ok(Visit::OnChange),
+            Plan::Report(news) => report(object, ctx, &news).await?,
+            Plan::Forget => {
+                publishing::apply(object, ctx, Plan::Forget).await?;
+                return Ok(Visit::OnChange);
+            }
+            plan @ (Plan::Write(_) | Plan::Declare(..)) => {
+                publishing::apply(object, ctx, plan).await?;
+            }
+        }
+    }
+    Ok(Visit::Failed)
+}
+
+/// Tells the author of the object what became of each endpoint.
+async fn report(object: &Id, ctx: &Context, news: &News) -> Result<(), Error> {
+    let leaving = news.life == Life::Deleting;
+    let stuck = news
+        .receipt
+        .as_ref()
+        .is_some_and(|receipt| matches!(receipt.withdrawal, Withdrawal::Failing(_)));
+    let said = conditions::conditions(news);
+    let shown = conditions::shown(&said);
+    // An object that goes without trouble needs no status any more.
+    if !leaving || stuck {
+        publishing::write_status(object, ctx, |seen, now| {
+            conditions::status(news, &said, (seen, now))
+        })
+        .await?;
+    }
+    publishing::told(object, ctx, news, shown);
+    Ok(())
+}

@@ -1,0 +1,286 @@
+//! The way of an object's claims from its spec to its status, the same for every kind that makes
+//! claims: write down, declare, wait for the receipt, tell, tidy up.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use bindery_core::zones::SyncEvent;
+use bindery_core::{Adoption, Declaration, Moment, Name, Problem};
+use bindery_sources::{Decision, Id, Life, MetadataPatch, Step};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::cluster::{Class, Error};
+use crate::context::Context;
+use crate::metrics::count;
+use crate::state::{Asked, Progress, Shown, State};
+use crate::status::{Seen, Told, body, digest, keep_others};
+use crate::work::Visit;
+
+/// Steps of one visit: write down, declare, tell, tidy up, and once more after an edit.
+pub(crate) const STEPS_MAX: usize = 8;
+
+/// What is known of an object.
+pub(crate) struct Observed {
+    decision: Decision,
+    generation: i64,
+    life: Option<Life>,
+    asked: Asked,
+    receipt: Option<Arc<SyncEvent>>,
+    settled: bool,
+    zone_names: Vec<Name>,
+}
+
+/// What is to be done next.
+pub(crate) enum Plan {
+    /// It is gone, and nothing is left of it.
+    Forget,
+    /// Finalizer and annotations have to be written.
+    Write(MetadataPatch),
+    /// Its claims go to the engine; the number stands for them.
+    Declare(Box<Declaration>, u64),
+    /// Its author is to be told.
+    Report(Box<News>),
+    /// Nothing, until something changes.
+    Rest,
+}
+
+/// What there is to tell.
+pub(crate) struct News {
+    pub(crate) generation: i64,
+    pub(crate) life: Life,
+    /// The zones that it is in, with their names.
+    pub(crate) zones: Vec<(Id, Name)>,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) wishes: usize,
+    /// What became of its claims; `None` where they were held back.
+    pub(crate) receipt: Option<Arc<SyncEvent>>,
+    content: u64,
+}
+
+/// Looks at an object; `None` where it is gone.
+pub(crate) fn observe(object: &Id, ctx: &Context) -> Option<Observed> {
+    let state = ctx.state();
+    let decision = state.catalog.decide(object)?;
+    let meta = state.catalog.meta(object);
+    let zone_names = decision
+        .zones
+        .iter()
+        .filter_map(|zone| state.catalog.zone(zone)?.name.cloned())
+        .collect();
+    let unknown = Progress::default();
+    let progress = state.progress.get(object).unwrap_or(&unknown);
+    Some(Observed {
+        generation: meta.map_or(0, |meta| meta.generation),
+        life: meta.map(|meta| meta.life),
+        asked: progress.asked,
+        receipt: progress.receipt.clone(),
+        settled: progress.settled,
+        decision,
+        zone_names,
+    })
+}
+
+/// What is to be done next for an object.
+pub(crate) fn plan(observed: Option<Observed>) -> Plan {
+    let Some(observed) = observed else {
+        return Plan::Forget;
+    };
+    let Observed {
+        decision,
+        generation,
+        life,
+        asked,
+        receipt,
+        settled,
+        zone_names,
+    } = observed;
+    let content = content(&decision, generation);
+    let news = |receipt| {
+        Plan::Report(Box::new(News {
+            generation,
+            life: life.unwrap_or(Life::Deleting),
+            zones: decision.zones.iter().cloned().zip(zone_names).collect(),
+            problems: decision.problems.clone(),
+            wishes: decision.wishes,
+            receipt,
+            content,
+        }))
+    };
+    match (decision.step, asked) {
+        (Step::Admit(patch), _) => Plan::Write(patch),
+        (Step::Hold, Asked::Held(told)) if told == content => Plan::Rest,
+        (Step::Hold, _) => news(None),
+        (Step::Declare(_), Asked::Declared(declared)) if declared == content => {
+            match (receipt, life) {
+                // What vanished has no status; it is only waited for.
+                (_, None) if settled => Plan::Forget,
+                (_, None) => Plan::Rest,
+                (Some(receipt), Some(_)) => news(Some(receipt)),
+                (None, Some(_)) => match decision.settled {
+                    Some(patch) if settled => Plan::Write(patch),
+                    Some(_) | None => Plan::Rest,
+                },
+            }
+        }
+        (Step::Declare(declaration), _) => Plan::Declare(Box::new(declaration), content),
+    }
+}
+
+/// Carries out what is to be done, apart from telling.
+///
+/// Cancellation: a patch on its way is applied or not; the next visit sees which.
+pub(crate) async fn apply(object: &Id, ctx: &Context, plan: Plan) -> Result<(), Error> {
+    match plan {
+        Plan::Forget => {
+            let zones = ctx.state().forget(object);
+            ctx.engine.forget((**object).clone());
+            ctx.push_all(zones);
+            ctx.announce();
+        }
+        Plan::Write(patch) => {
+            let newest = ctx.cluster.write_metadata(object, &patch.body()).await?;
+            ctx.see(object.kind, newest);
+        }
+        Plan::Declare(declaration, content) => declare(object, ctx, *declaration, content),
+        Plan::Report(_) | Plan::Rest => {}
+    }
+    Ok(())
+}
+
+/// Declares an object whose metadata says already what it has to say.
+pub(crate) fn declare_known(object: &Id, ctx: &Context) {
+    if let Plan::Declare(declaration, content) = plan(observe(object, ctx)) {
+        declare(object, ctx, *declaration, content);
+    }
+}
+
+fn declare(object: &Id, ctx: &Context, mut declaration: Declaration, content: u64) {
+    let mut state = ctx.state();
+    let progress = state.progress.entry(Id::clone(object)).or_default();
+    progress.revision += 1;
+    progress.asked = Asked::Declared(content);
+    progress.receipt = None;
+    progress.settled = false;
+    declaration.revision = progress.revision;
+    // Under the lock, so that declarations of one object arrive in their order.
+    ctx.engine.declare(declaration);
+}
+
+/// Writes a status if it differs from the one that stands.
+///
+/// Cancellation: the status is written or not; the next visit compares again.
+pub(crate) async fn write_status(
+    object: &Id,
+    ctx: &Context,
+    status: impl FnOnce(&Seen, Moment) -> Value,
+) -> Result<(), Error> {
+    let (mut status, wanted, has_others) = {
+        let mut state = ctx.state();
+        let Some(progress) = state.progress.get_mut(object) else {
+            return Ok(());
+        };
+        let memory = &mut progress.memory;
+        let status = status(&memory.seen, ctx.clock.now());
+        let wanted = digest(&status);
+        if !memory.differs(wanted) {
+            return Ok(());
+        }
+        memory.writing = true;
+        (status, wanted, memory.seen.has_others)
+    };
+    let written = async {
+        if has_others {
+            keep_others(&mut status, &ctx.cluster.fetch(object).await?.status);
+        }
+        let body = body(&object.uid, &status);
+        ctx.cluster.write_status(object, &body).await
+    };
+    let written = written.await;
+    if let Some(progress) = ctx.state().progress.get_mut(object) {
+        progress.memory.writing = false;
+        progress.memory.told = written.as_ref().ok().map(|newest| Told {
+            wanted,
+            stored: digest(&newest.status),
+        });
+    }
+    ctx.see(object.kind, written?);
+    Ok(())
+}
+
+/// Notes that an author was told, and how it looks.
+pub(crate) fn told(object: &Id, ctx: &Context, news: &News, shown: Shown) {
+    let mut state = ctx.state();
+    forget_receipt(&mut state, object, news);
+    let ids: Vec<Id> = news.zones.iter().map(|(id, _)| Id::clone(id)).collect();
+    let zones = state.show(object, &ids, shown);
+    drop(state);
+    ctx.push_all(zones);
+    ctx.announce();
+}
+
+fn forget_receipt(state: &mut State, object: &Id, news: &News) {
+    let Some(progress) = state.progress.get_mut(object) else {
+        return;
+    };
+    match (&news.receipt, &progress.receipt) {
+        (None, _) => progress.asked = Asked::Held(news.content),
+        (Some(told), Some(newest)) if Arc::ptr_eq(told, newest) => progress.receipt = None,
+        (Some(_), _) => {}
+    }
+}
+
+/// What to do after a fault.
+pub(crate) async fn recover(object: &Id, ctx: &Context, error: Error) -> Visit {
+    count(&ctx.cluster.metrics.faults);
+    match error.class() {
+        // The watch tells what became of it; absence alone is no deletion.
+        Class::Missing => Visit::OnChange,
+        Class::Conflict => match ctx.cluster.fetch(object).await {
+            Ok(newest) => {
+                let before = ctx.state().catalog.meta(object).map(|meta| meta.version);
+                ctx.see(object.kind, newest);
+                let after = ctx.state().catalog.meta(object).map(|meta| meta.version);
+                if before == after {
+                    Visit::Failed
+                } else {
+                    Visit::At(Instant::now())
+                }
+            }
+            Err(error) if error.class() == Class::Missing => Visit::OnChange,
+            Err(_) => Visit::Failed,
+        },
+        Class::Transient | Class::Expired | Class::Denied => {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(%object, error, "a request to the Kubernetes API failed");
+            Visit::Failed
+        }
+    }
+}
+
+/// A number for what is asked and what is told about it.
+fn content(decision: &Decision, generation: i64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    generation.hash(&mut hasher);
+    for zone in &decision.zones {
+        zone.hash(&mut hasher);
+    }
+    for problem in &decision.problems {
+        problem.to_string().hash(&mut hasher);
+        problem.reason.hash(&mut hasher);
+    }
+    if let Step::Declare(declaration) = &decision.step {
+        for claim in &declaration.claims {
+            claim.zone.hash(&mut hasher);
+            claim.key.hash(&mut hasher);
+            claim.ttl.hash(&mut hasher);
+            claim.data.hash(&mut hasher);
+            claim.field.hash(&mut hasher);
+        }
+        "published".hash(&mut hasher);
+        declaration.published.hash(&mut hasher);
+        declaration.since.hash(&mut hasher);
+        (declaration.adoption == Adoption::Take).hash(&mut hasher);
+    }
+    hasher.finish()
+}

@@ -1,0 +1,179 @@
+//! What a record's status says, from what became of its claim.
+
+use bindery_api::conditions::time_text;
+use bindery_core::zones::{ClaimOutcome, Verdict, Withdrawal};
+use bindery_core::{
+    Condition, ConditionStatus, ConditionType, FaultKind, Kind, Moment, ObjectRef, Problem, Reason,
+    RecordData, RecordSet,
+};
+use bindery_sources::{Life, meta::ADOPT};
+use serde_json::{Value, json};
+
+use crate::publishing::News;
+use crate::state::Shown;
+use crate::status::{Seen, conditions};
+
+/// Whether the record is served as declared, and why not.
+pub(super) fn ready(news: &News) -> Condition {
+    let (status, reason, message) = verdict(news);
+    Condition {
+        kind: ConditionType::Ready,
+        status,
+        reason,
+        message,
+        observed_generation: news.generation,
+    }
+}
+
+/// What people see of it.
+pub(super) fn shown(ready: &Condition) -> Shown {
+    Shown {
+        good: ready.status == ConditionStatus::True,
+        reason: ready.reason,
+    }
+}
+
+/// The whole status.
+pub(super) fn status(
+    object: &ObjectRef,
+    news: &News,
+    ready: &Condition,
+    (seen, now): (&Seen, Moment),
+) -> Value {
+    let served = outcome(news).filter(|_| ready.status == ConditionStatus::True);
+    let hash = served.map(|outcome| {
+        let claim = &outcome.claim;
+        RecordSet::new(claim.ttl, claim.data.iter().cloned()).hash(&claim.key)
+    });
+    let updated = match (&hash, &seen.hash, seen.updated) {
+        (Some(hash), Some(before), Some(since)) if **hash == **before => Some(since),
+        (Some(_), ..) => Some(now),
+        (None, ..) => None,
+    };
+    let zone = news.zones.first().map(|(id, name)| {
+        let name = name.to_string();
+        (id, name.trim_end_matches('.').to_owned())
+    });
+    json!({
+        "conditions": conditions(std::slice::from_ref(ready), seen, now),
+        "observedGeneration": news.generation,
+        "zone": zone.as_ref().map(|(_, name)| name),
+        "zoneRef": zone.as_ref().map(|(id, name)| json!({
+            "apiVersion": id.kind.api_version(),
+            "kind": id.kind.as_str(),
+            "name": &*id.name,
+            "namespace": &*id.namespace,
+            "zoneName": name,
+        })),
+        "recordHash": hash,
+        "lastUpdated": updated.map(time_text),
+        "addresses": served.and_then(|outcome| addresses(object.kind, &outcome.claim.data)),
+        "publishedName": served.map(|outcome| outcome.claim.key.name.to_string()),
+    })
+}
+
+fn outcome(news: &News) -> Option<&ClaimOutcome> {
+    news.receipt.as_ref()?.outcomes.first()
+}
+
+fn verdict(news: &News) -> (ConditionStatus, Reason, String) {
+    let no = |reason, message| (ConditionStatus::False, reason, message);
+    let withdrawal = news.receipt.as_ref().map(|receipt| &receipt.withdrawal);
+    if news.life == Life::Deleting {
+        let message = match withdrawal {
+            Some(Withdrawal::Failing(fault)) => {
+                format!("its records cannot be removed from DNS yet: {fault}")
+            }
+            Some(Withdrawal::Done | Withdrawal::Pending) | None => {
+                "its records are being removed from DNS".to_owned()
+            }
+        };
+        return no(Reason::Deleting, message);
+    }
+    if let Some((reason, message)) = problem(&news.problems) {
+        return no(reason, message);
+    }
+    let Some(outcome) = outcome(news) else {
+        return no(Reason::Progressing, "it is not published yet".to_owned());
+    };
+    match (told(outcome), withdrawal) {
+        (Ok(()), Some(Withdrawal::Failing(fault))) => {
+            let message = format!("published, but what it had before is still in DNS: {fault}");
+            no(Reason::ReconcileFailed, message)
+        }
+        (Ok(()), _) => {
+            let message = format!("{} is served", outcome.claim.key);
+            (ConditionStatus::True, Reason::ReconcileSucceeded, message)
+        }
+        (Err((reason, message)), _) => no(reason, message),
+    }
+}
+
+/// The reason and message of problems: mistakes in the object before what lies outside it.
+fn problem(problems: &[Problem]) -> Option<(Reason, String)> {
+    let invalid = problems
+        .iter()
+        .any(|problem| problem.reason == Reason::Invalid);
+    if invalid {
+        return Some((Reason::Invalid, Problem::summary(problems)));
+    }
+    let first = problems.first()?;
+    let messages: Vec<&str> = problems
+        .iter()
+        .map(|problem| problem.message.as_str())
+        .collect();
+    Some((first.reason, messages.join("; ")))
+}
+
+/// What became of one claim, in words: nothing to say, or why it is not served.
+pub(crate) fn told(outcome: &ClaimOutcome) -> Result<(), (Reason, String)> {
+    let claim = &outcome.claim;
+    let (key, zone) = (&claim.key, &claim.zone);
+    match &outcome.verdict {
+        Verdict::Programmed(_) => Ok(()),
+        Verdict::Queued => Err((Reason::Progressing, format!("{key} is on its way"))),
+        Verdict::NoZone => Err((
+            Reason::ZoneNotReady,
+            format!("zone {zone} is not served yet, or no longer"),
+        )),
+        Verdict::ZoneNotReady(fault) => {
+            let reason = if fault.kind == FaultKind::NoSuchZone {
+                Reason::ZoneNotFound
+            } else {
+                Reason::ZoneNotReady
+            };
+            Err((reason, format!("zone {zone} cannot be written to: {fault}")))
+        }
+        Verdict::Conflict { winner, held } => Err((
+            Reason::Conflict,
+            format!(
+                "{} has a {held} record of {winner}, which came first; a CNAME cannot stand beside \
+                 other data: change one of the two",
+                key.name
+            ),
+        )),
+        Verdict::NotOwned => Err((
+            Reason::NotOwned,
+            format!(
+                "{key} is in DNS already and Bindery did not write it: remove it there, or set the \
+                 annotation {ADOPT}: \"true\" on this object to let Bindery take it over"
+            ),
+        )),
+        Verdict::Rejected(fault) => Err((
+            Reason::ReconcileFailed,
+            format!("the server refused {key}: {fault}"),
+        )),
+        Verdict::Failing(fault) => Err((
+            Reason::ReconcileFailed,
+            format!("{key} could not be written and is tried again: {fault}"),
+        )),
+    }
+}
+
+fn addresses(kind: Kind, data: &[RecordData]) -> Option<String> {
+    if !matches!(kind, Kind::ARecord | Kind::AaaaRecord) {
+        return None;
+    }
+    let addresses: Vec<String> = data.iter().map(ToString::to_string).collect();
+    Some(addresses.join(","))
+}

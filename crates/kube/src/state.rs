@@ -1,0 +1,165 @@
+//! What the controllers remember: the catalog of objects and how far each of them is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bindery_core::zones::{SyncEvent, Withdrawal, ZoneEvent};
+use bindery_core::{Kind, Name, ObjectRef, Reason};
+use bindery_sources::{Catalog, Id, Object};
+
+use crate::cluster::Sighted;
+use crate::status::{Memory, Seen};
+use crate::zone::ZoneProgress;
+
+/// What the controllers remember. Everything in it can be found out again after a restart.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) catalog: Catalog,
+    pub(crate) progress: BTreeMap<Id, Progress>,
+    pub(crate) zones: BTreeMap<Id, ZoneProgress>,
+    /// The zone object that last declared each name to the engine.
+    pub(crate) declarers: BTreeMap<Name, Id>,
+    /// How each zone is, as the engine says.
+    pub(crate) zone_events: BTreeMap<Name, ZoneEvent>,
+    /// Which objects are in which zone.
+    pub(crate) members: BTreeMap<Id, Members>,
+}
+
+/// How far one object is.
+#[derive(Default)]
+pub(crate) struct Progress {
+    pub(crate) memory: Memory,
+    pub(crate) revision: u64,
+    pub(crate) asked: Asked,
+    /// What became of the last declaration, until it is told.
+    pub(crate) receipt: Option<Arc<SyncEvent>>,
+    /// Whether nothing but the last declaration is left in DNS.
+    pub(crate) settled: bool,
+    pub(crate) shown: Option<Shown>,
+    pub(crate) zones: Box<[Id]>,
+}
+
+/// What was last done with an object's wishes; the number stands for their content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// Nothing yet.
+    #[default]
+    Nothing,
+    /// They were held back, and the author was told why.
+    Held(u64),
+    /// They were declared to the engine.
+    Declared(u64),
+}
+
+/// What people see of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    pub(crate) good: bool,
+    pub(crate) reason: Reason,
+}
+
+/// The objects in one zone.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    pub(crate) ready: BTreeSet<Id>,
+    pub(crate) waiting: BTreeSet<Id>,
+}
+
+impl State {
+    /// Takes in an object as it was seen, and returns the objects to visit.
+    pub(crate) fn see(&mut self, kind: Kind, object: Sighted) -> BTreeSet<Id> {
+        let Sighted {
+            metadata,
+            spec,
+            status,
+        } = object;
+        let Some(object) = Object::read(kind, &metadata, spec) else {
+            return BTreeSet::new();
+        };
+        let version = object.meta.version;
+        let id = Id::clone(&object.meta.object);
+        let known = self.catalog.meta(&id);
+        if known.is_some_and(|known| known.version >= version) {
+            return BTreeSet::new();
+        }
+        let mut affected = self.catalog.upsert(object);
+        let Some(id) = self.catalog.meta(&id).map(|meta| Id::clone(&meta.object)) else {
+            return affected;
+        };
+        let progress = self.progress.entry(Id::clone(&id)).or_default();
+        progress.memory.seen = Seen::read(&status);
+        if progress.memory.is_overwritten() {
+            progress.asked = Asked::Nothing;
+            affected.insert(id);
+        }
+        affected
+    }
+
+    /// Takes in that everything of a kind but these is gone, and returns the objects to visit.
+    pub(crate) fn keep_only(&mut self, kind: Kind, uids: &BTreeSet<Arc<str>>) -> BTreeSet<Id> {
+        let gone: Vec<Id> = self
+            .catalog
+            .ids()
+            .filter(|id| id.kind == kind && !uids.contains(&id.uid))
+            .cloned()
+            .collect();
+        gone.iter().flat_map(|id| self.catalog.remove(id)).collect()
+    }
+
+    /// Takes in what became of a declaration; an answer to an earlier one is of no use.
+    pub(crate) fn receive(&mut self, event: SyncEvent) -> Option<Id> {
+        let id = self.progress.get_key_value(&event.owner)?.0.clone();
+        let progress = self.progress.get_mut(&id)?;
+        if progress.revision != event.revision {
+            return None;
+        }
+        progress.settled = event.withdrawal == Withdrawal::Done;
+        progress.receipt = Some(Arc::new(event));
+        Some(id)
+    }
+
+    /// Notes where an object is shown and how, and returns the zones whose list of it changed.
+    pub(crate) fn show(&mut self, id: &Id, zones: &[Id], shown: Shown) -> BTreeSet<Id> {
+        let Some(progress) = self.progress.get_mut(id) else {
+            return BTreeSet::new();
+        };
+        let before = std::mem::replace(&mut progress.zones, zones.into());
+        let was = progress.shown.replace(shown);
+        if *before == *zones && was.is_some_and(|was| was.good == shown.good) {
+            return BTreeSet::new();
+        }
+        self.leave(id, &before);
+        for zone in zones {
+            let members = self.members.entry(Id::clone(zone)).or_default();
+            let list = if shown.good {
+                &mut members.ready
+            } else {
+                &mut members.waiting
+            };
+            list.insert(Id::clone(id));
+        }
+        before.iter().chain(zones).cloned().collect()
+    }
+
+    /// Forgets an object that is gone, and returns the zones that it was in.
+    pub(crate) fn forget(&mut self, id: &ObjectRef) -> Box<[Id]> {
+        self.catalog.bury(id);
+        let Some((id, progress)) = self.progress.remove_entry(id) else {
+            return Box::default();
+        };
+        self.leave(&id, &progress.zones);
+        progress.zones
+    }
+
+    fn leave(&mut self, id: &Id, zones: &[Id]) {
+        for zone in zones {
+            if let Some(members) = self.members.get_mut(zone) {
+                members.ready.remove(id);
+                members.waiting.remove(id);
+                if members.ready.is_empty() && members.waiting.is_empty() {
+                    self.members.remove(zone);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Statuses: what is kept of the one that stands in an object, and when it is written anew.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use bindery_api::conditions::time_text;
+use bindery_core::{Condition, ConditionStatus, ConditionType, Moment};
+use serde_json::{Map, Value, json};
+
+/// Fields that hold times, which do not make a status another one.
+const TIMES: [&str; 3] = ["lastTransitionTime", "lastUpdated", "lastReconciledAt"];
+
+/// What is kept of the status that stands in an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Of everything but times and the conditions of others.
+    pub(crate) digest: u64,
+    /// Since when each of our conditions has its status.
+    conditions: Box<[(ConditionType, ConditionStatus, Moment)]>,
+    /// Whether others write conditions too.
+    pub(crate) has_others: bool,
+    /// The time of the last change in DNS.
+    pub(crate) updated: Option<Moment>,
+    /// The hash of what was published.
+    pub(crate) hash: Option<Box<str>>,
+}
+
+impl Seen {
+    /// What is kept of a status.
+    pub(crate) fn read(status: &Value) -> Self {
+        let all = status["conditions"]
+            .as_array()
+            .map_or(&[][..], Vec::as_slice);
+        Self {
+            digest: digest(status),
+            conditions: all.iter().filter_map(condition).collect(),
+            has_others: all.iter().any(|one| condition_type(one).is_none()),
+            updated: status["lastUpdated"].as_str().and_then(moment),
+            hash: status["recordHash"].as_str().map(Into::into),
+        }
+    }
+
+    /// Since when a condition has this status, if it is `now` that it is written.
+    pub(crate) fn since(&self, condition: &Condition, now: Moment) -> Moment {
+        self.conditions
+            .iter()
+            .find(|(kind, status, _)| (*kind, *status) == (condition.kind, condition.status))
+            .map_or(now, |(_, _, since)| *since)
+    }
+}
+
+/// What was last written, and what the server made of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) wanted: u64,
+    pub(crate) stored: u64,
+}
+
+/// What is remembered of an object's status.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Memory {
+    pub(crate) seen: Seen,
+    pub(crate) told: Option<Told>,
+    /// A write is on its way, so what is seen may be older than what is told.
+    pub(crate) writing: bool,
+}
+
+impl Memory {
+    /// Whether this status has to be written. A field that the server does not keep is not written
+    /// over and over.
+    pub(crate) fn differs(&self, wanted: u64) -> bool {
+        match self.told {
+            Some(told) => told.wanted != wanted || told.stored != self.seen.digest,
+            None => self.seen.digest != wanted,
+        }
+    }
+
+    /// Whether somebody changed the status since we wrote it.
+    pub(crate) fn is_overwritten(&self) -> bool {
+        !self.writing
+            && self
+                .told
+                .is_some_and(|told| told.stored != self.seen.digest)
+    }
+}
+
+/// Conditions as they stand in a status.
+pub(crate) fn conditions(conditions: &[Condition], seen: &Seen, now: Moment) -> Value {
+    let written = conditions.iter().map(|condition| {
+        json!({
+            "type": condition.kind.as_str(),
+            "status": condition.status.as_str(),
+            "reason": condition.reason.as_str(),
+            "message": condition.message,
+            "observedGeneration": condition.observed_generation,
+            "lastTransitionTime": time_text(seen.since(condition, now)),
+        })
+    });
+    Value::Array(written.collect())
+}
+
+/// A status with the conditions of others, as they stand in the object, added.
+pub(crate) fn keep_others(status: &mut Value, standing: &Value) {
+    let others = standing["conditions"].as_array().into_iter().flatten();
+    let others: Vec<Value> = others
+        .filter(|one| condition_type(one).is_none())
+        .cloned()
+        .collect();
+    if let Some(conditions) = status["conditions"].as_array_mut() {
+        conditions.extend(others);
+    }
+}
+
+/// The body of a merge patch that makes a status this one, for this object and no namesake of it.
+pub(crate) fn body(uid: &str, status: &Value) -> Value {
+    json!({ "metadata": { "uid": uid }, "status": status })
+}
+
+/// A number for what a status says, whatever the times in it.
+pub(crate) fn digest(status: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    if let Value::Object(fields) = status {
+        let ours = fields.get("conditions").and_then(Value::as_array);
+        for one in ours.into_iter().flatten() {
+            if condition_type(one).is_some() {
+                feed(one, &mut hasher);
+            }
+        }
+        feed_fields(fields, &["conditions"], &mut hasher);
+    }
+    hasher.finish()
+}
+
+fn feed(value: &Value, hasher: &mut DefaultHasher) {
+    match value {
+        Value::Object(fields) => feed_fields(fields, &[], hasher),
+        Value::Array(items) => items.iter().for_each(|item| feed(item, hasher)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            value.to_string().hash(hasher);
+        }
+    }
+}
+
+fn feed_fields(fields: &Map<String, Value>, but: &[&str], hasher: &mut DefaultHasher) {
+    let mut fields: Vec<(&String, &Value)> = fields
+        .iter()
+        .filter(|(key, value)| {
+            !value.is_null() && !TIMES.contains(&key.as_str()) && !but.contains(&key.as_str())
+        })
+        .collect();
+    fields.sort_by_key(|(key, _)| *key);
+    for (key, value) in fields {
+        key.hash(hasher);
+        feed(value, hasher);
+    }
+}
+
+fn condition(value: &Value) -> Option<(ConditionType, ConditionStatus, Moment)> {
+    let status = match value["status"].as_str()? {
+        "True" => ConditionStatus::True,
+        "False" => ConditionStatus::False,
+        _ => ConditionStatus::Unknown,
+    };
+    let since = moment(value["lastTransitionTime"].as_str()?)?;
+    Some((condition_type(value)?, status, since))
+}
+
+fn condition_type(value: &Value) -> Option<ConditionType> {
+    ConditionType::from_word(value["type"].as_str()?)
+}
+
+fn moment(text: &str) -> Option<Moment> {
+    let time: k8s_openapi::jiff::Timestamp = text.parse().ok()?;
+    Some(Moment(time.as_second()))
+}

@@ -1,0 +1,227 @@
+//! What a zone's status says.
+
+use bindery_core::zones::ZoneState;
+use bindery_core::{
+    Condition, ConditionStatus, ConditionType, Fault, FaultKind, Moment, ObjectRef, Problem, Reason,
+};
+use bindery_sources::{Life, ZoneStanding};
+use serde_json::{Value, json};
+
+use super::Observed;
+use crate::context::{Settings, Tenure};
+use crate::state::State;
+use crate::status::{self, Seen};
+
+/// How many objects a zone's status lists. At about 120 bytes each that is 60 KiB, far below what an
+/// object may have; the count beside the list is exact.
+const LISTED_MAX: usize = 500;
+
+/// How many objects that are not published a message names.
+const NAMED_MAX: usize = 5;
+
+/// The objects in a zone, as far as its status tells of them.
+pub(super) struct MemberList {
+    ready: usize,
+    waiting: usize,
+    listed: Vec<Value>,
+    named: Vec<String>,
+}
+
+impl MemberList {
+    pub(super) fn new(state: &State, zone: &ObjectRef) -> Self {
+        let Some(members) = state.members.get(zone) else {
+            return Self {
+                ready: 0,
+                waiting: 0,
+                listed: Vec::new(),
+                named: Vec::new(),
+            };
+        };
+        let listed = members.ready.iter().take(LISTED_MAX).map(|id| {
+            let mut entry = json!({
+                "apiVersion": id.kind.api_version(),
+                "kind": id.kind.as_str(),
+                "name": &*id.name,
+                "namespace": &*id.namespace,
+            });
+            if let Some(name) = state.catalog.record_name(id) {
+                entry["recordName"] = name.into();
+            }
+            entry
+        });
+        let named = members.waiting.iter().take(NAMED_MAX);
+        Self {
+            ready: members.ready.len(),
+            waiting: members.waiting.len(),
+            listed: listed.collect(),
+            named: named.map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// Ready, Progressing and Degraded; `None` while there is nothing to tell yet.
+pub(super) fn conditions(observed: &Observed, settings: &Settings) -> Option<[Condition; 3]> {
+    let (ready, reason, message) = ready(observed, settings)?;
+    let condition = |kind, status, reason, message: &str| Condition {
+        kind,
+        status,
+        reason,
+        message: message.to_owned(),
+        observed_generation: observed.meta.generation,
+    };
+    let settled = ready == ConditionStatus::True;
+    let stuck = matches!(
+        observed.standing,
+        ZoneStanding::Duplicate(_) | ZoneStanding::Invalid(_)
+    );
+    let progressing = if settled || stuck {
+        let message = if settled {
+            "nothing is left to do"
+        } else {
+            "its author has to act first"
+        };
+        let kind = ConditionType::Progressing;
+        condition(
+            kind,
+            ConditionStatus::False,
+            Reason::ReconcileComplete,
+            message,
+        )
+    } else {
+        let kind = ConditionType::Progressing;
+        condition(
+            kind,
+            ConditionStatus::True,
+            Reason::Progressing,
+            "it is tried again",
+        )
+    };
+    let members = &observed.members;
+    let degraded = if members.waiting > 0 {
+        let total = members.ready + members.waiting;
+        let more = members.waiting - members.named.len();
+        let more = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let message = format!(
+            "{} of {total} objects are not published, see their status: {}{more}",
+            members.waiting,
+            members.named.join(", ")
+        );
+        let kind = ConditionType::Degraded;
+        condition(
+            kind,
+            ConditionStatus::True,
+            Reason::PartialReconciliation,
+            &message,
+        )
+    } else if settled {
+        let message = "everything declared is served";
+        let kind = ConditionType::Degraded;
+        condition(
+            kind,
+            ConditionStatus::False,
+            Reason::ReconcileSucceeded,
+            message,
+        )
+    } else {
+        condition(
+            ConditionType::Degraded,
+            ConditionStatus::True,
+            reason,
+            &message,
+        )
+    };
+    Some([
+        condition(ConditionType::Ready, ready, reason, &message),
+        progressing,
+        degraded,
+    ])
+}
+
+/// The whole status.
+pub(super) fn status(
+    observed: &Observed,
+    conditions: &[Condition; 3],
+    (seen, now): (&Seen, Moment),
+    settings: &Settings,
+) -> Value {
+    let event = observed.event.as_ref();
+    let serial = event.and_then(|event| event.serial).map(|serial| serial.0);
+    let served = event.is_some_and(|event| event.state == ZoneState::Ready);
+    let servers = observed.declared.as_ref().map(|_| {
+        let mut server = json!({
+            "address": settings.server.address,
+            "role": settings.server.role,
+            "ready": served,
+        });
+        if let Some(serial) = serial {
+            server["serial"] = serial.into();
+        }
+        json!([server])
+    });
+    let listed = &observed.members.listed;
+    json!({
+        "conditions": status::conditions(conditions, seen, now),
+        "observedGeneration": observed.meta.generation,
+        "recordsCount": observed.members.ready,
+        "records": if listed.is_empty() { Value::Null } else { Value::Array(listed.clone()) },
+        "servers": servers,
+    })
+}
+
+fn ready(observed: &Observed, settings: &Settings) -> Option<(ConditionStatus, Reason, String)> {
+    let no = |reason, message: String| Some((ConditionStatus::False, reason, message));
+    match &observed.standing {
+        ZoneStanding::Duplicate(winner) => {
+            let message = format!(
+                "the older {winner} declares the same zone: delete one of the two, or change its name"
+            );
+            return no(Reason::DuplicateZone, message);
+        }
+        ZoneStanding::Invalid(problems) => {
+            return no(Reason::Invalid, Problem::summary(problems));
+        }
+        ZoneStanding::Active | ZoneStanding::Leaving | ZoneStanding::Succeeded(_) => {}
+    }
+    let event = observed.event.as_ref()?;
+    let leaving = observed.meta.life == Life::Deleting;
+    match &event.state {
+        ZoneState::Opening | ZoneState::Gone => None,
+        ZoneState::Ready if leaving => None,
+        ZoneState::Ready => {
+            let message = format!("{} is served", event.zone);
+            Some((ConditionStatus::True, Reason::ReconcileSucceeded, message))
+        }
+        ZoneState::Degraded(fault) | ZoneState::Failed(fault) if leaving => {
+            let message = format!("the zone cannot be taken back yet: {fault}");
+            no(Reason::Deleting, message)
+        }
+        ZoneState::Degraded(fault) | ZoneState::Failed(fault) => {
+            no(reason(fault), advice(fault, settings))
+        }
+    }
+}
+
+fn reason(fault: &Fault) -> Reason {
+    match fault.kind {
+        FaultKind::NoSuchZone => Reason::ZoneNotFound,
+        FaultKind::Unreachable | FaultKind::Lost => Reason::ServerUnreachable,
+        FaultKind::Refused(_) | FaultKind::BadKey => Reason::ServerRefused,
+        FaultKind::Prerequisite(_) | FaultKind::TooLong | FaultKind::Malformed => {
+            Reason::ReconcileFailed
+        }
+    }
+}
+
+fn advice(fault: &Fault, settings: &Settings) -> String {
+    match (fault.kind, settings.tenure) {
+        (FaultKind::NoSuchZone, Tenure::External) => format!(
+            "the server {} does not have the zone: create it there, open to updates and transfers \
+             with Bindery's key; it becomes ready by itself ({fault})",
+            settings.server.address
+        ),
+        _ => fault.message.clone(),
+    }
+}

@@ -1,0 +1,357 @@
+//! All declared objects, and which of them have to be decided again when one changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bindery_core::selector::{LabelIndex, Labels, Selector};
+use bindery_core::{Kind, Name, ObjectRef, Problem};
+
+use crate::meta::Meta;
+use crate::names::NameIndex;
+use crate::reading::{Endpoint, Object, RecordWish, Spec, ZoneWish};
+use crate::zones::{ZoneBook, ZoneEntry, ZoneView};
+
+/// An object, shared by everybody who speaks of it.
+pub type Id = Arc<ObjectRef>;
+
+/// All declared objects in a lean form.
+///
+/// Guarantees: what is decided depends on the newest version of each object and not on the order in
+/// which they were seen; a change costs what it concerns.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    pub(crate) zones: ZoneBook,
+    pub(crate) records: BTreeMap<Id, RecordEntry>,
+    pub(crate) endpoints: BTreeMap<Id, EndpointEntry>,
+    /// Objects that vanished while they still had lines in DNS.
+    pub(crate) ghosts: BTreeMap<Id, Meta>,
+    labels: LabelIndex<Id>,
+    by_zone_ref: BTreeMap<(Arc<str>, Box<str>), BTreeSet<Id>>,
+    names: NameIndex,
+}
+
+#[derive(Debug)]
+pub(crate) struct RecordEntry {
+    pub(crate) meta: Meta,
+    pub(crate) wish: RecordWish,
+    /// The zone objects whose selectors match its labels.
+    pub(crate) selected_by: BTreeSet<Id>,
+}
+
+#[derive(Debug)]
+pub(crate) struct EndpointEntry {
+    pub(crate) meta: Meta,
+    pub(crate) wishes: Box<[Endpoint]>,
+}
+
+impl Catalog {
+    /// Takes in an object as it was seen, and returns the objects to decide again. A version that is
+    /// not newer than the known one changes nothing.
+    pub fn upsert(&mut self, object: Object) -> BTreeSet<Id> {
+        let Object {
+            mut meta,
+            labels,
+            spec,
+        } = object;
+        if let Some(known) = self.meta(&meta.object) {
+            if known.version >= meta.version {
+                return BTreeSet::new();
+            }
+            meta.object = Id::clone(&known.object);
+        }
+        let mut affected = self.remove_namesakes(&meta.object);
+        match spec {
+            Spec::Zone(wish) => self.upsert_zone(meta, wish, &mut affected),
+            Spec::Record(wish) => self.upsert_record(meta, wish, &labels, &mut affected),
+            Spec::Endpoints(wishes) => self.upsert_endpoints(meta, wishes, &mut affected),
+        }
+        affected
+    }
+
+    /// Takes out an object that was seen to be gone, and returns the objects to decide again.
+    ///
+    /// What it still has in DNS is taken away as if its finalizer had run.
+    pub fn remove(&mut self, object: &ObjectRef) -> BTreeSet<Id> {
+        let mut affected = BTreeSet::new();
+        let Some(meta) = self.meta(object) else {
+            return affected;
+        };
+        let id = Id::clone(&meta.object);
+        affected.insert(Id::clone(&id));
+        if object.kind == Kind::DnsZone {
+            self.change_zone(&id, None, &mut affected);
+        } else if let Some(meta) = self.take_record(&id).or_else(|| self.take_endpoints(&id))
+            && !meta.published.is_empty()
+        {
+            self.ghosts.insert(id, meta);
+        }
+        affected
+    }
+
+    /// Forgets an object that vanished and of which nothing is left in DNS.
+    pub fn bury(&mut self, object: &ObjectRef) {
+        self.ghosts.remove(object);
+    }
+
+    /// The metadata of a known object that has not vanished.
+    #[must_use]
+    pub fn meta(&self, object: &ObjectRef) -> Option<&Meta> {
+        let zone = || self.zones.get(object).map(|entry| &entry.meta);
+        let record = || self.records.get(object).map(|entry| &entry.meta);
+        let endpoints = || self.endpoints.get(object).map(|entry| &entry.meta);
+        match object.kind {
+            Kind::DnsZone => zone(),
+            Kind::DnsEndpoint => endpoints(),
+            Kind::ARecord
+            | Kind::AaaaRecord
+            | Kind::CnameRecord
+            | Kind::TxtRecord
+            | Kind::MxRecord
+            | Kind::NsRecord
+            | Kind::SrvRecord
+            | Kind::CaaRecord
+            | Kind::PtrRecord => record(),
+        }
+    }
+
+    /// The object of this kind and name, whatever its UID.
+    #[must_use]
+    pub fn named(&self, kind: Kind, namespace: &str, name: &str) -> Option<Id> {
+        let from = ObjectRef {
+            kind,
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: "".into(),
+        };
+        let same = |id: &&Id| id.kind == kind && *id.namespace == *namespace && *id.name == *name;
+        let first = match kind {
+            Kind::DnsZone => self
+                .zones
+                .named(&from.namespace, name)
+                .map(|zone| &zone.meta.object),
+            Kind::DnsEndpoint => self.endpoints.range(from..).next().map(|(id, _)| id),
+            Kind::ARecord
+            | Kind::AaaaRecord
+            | Kind::CnameRecord
+            | Kind::TxtRecord
+            | Kind::MxRecord
+            | Kind::NsRecord
+            | Kind::SrvRecord
+            | Kind::CaaRecord
+            | Kind::PtrRecord => self.records.range(from..).next().map(|(id, _)| id),
+        };
+        first.filter(same).cloned()
+    }
+
+    /// All objects: records and endpoints first, zones last, vanished ones not.
+    pub fn ids(&self) -> impl Iterator<Item = &Id> {
+        let claimants = self.records.keys().chain(self.endpoints.keys());
+        claimants.chain(self.zones.ids())
+    }
+
+    /// A zone object with what was made of it.
+    #[must_use]
+    pub fn zone(&self, object: &ObjectRef) -> Option<ZoneView<'_>> {
+        self.zones.view(object)
+    }
+
+    /// The zone object that is active under a name.
+    #[must_use]
+    pub fn active_zone(&self, name: &Name) -> Option<&Id> {
+        self.zones
+            .active(name.as_wire())
+            .map(|entry| &entry.meta.object)
+    }
+
+    /// The name that a record object declares, as its author wrote it.
+    #[must_use]
+    pub fn record_name(&self, object: &ObjectRef) -> Option<&str> {
+        self.records.get(object).map(|entry| &*entry.wish.name)
+    }
+
+    fn remove_namesakes(&mut self, object: &ObjectRef) -> BTreeSet<Id> {
+        match self.named(object.kind, &object.namespace, &object.name) {
+            Some(id) if id.uid != object.uid => self.remove(&id),
+            Some(_) | None => BTreeSet::new(),
+        }
+    }
+
+    fn upsert_record(
+        &mut self,
+        meta: Meta,
+        wish: RecordWish,
+        labels: &Labels,
+        affected: &mut BTreeSet<Id>,
+    ) {
+        let id = Id::clone(&meta.object);
+        let selected_by: BTreeSet<Id> = self
+            .zones
+            .selecting(&id.namespace, labels)
+            .into_iter()
+            .collect();
+        if let Some(known) = self.records.get_mut(&id)
+            && known.meta.same_but_version(&meta)
+            && known.wish == wish
+        {
+            known.meta.version = meta.version;
+            if known.selected_by == selected_by {
+                self.labels.insert(Id::clone(&id), &id.namespace, labels);
+                return;
+            }
+        }
+        self.take_record(&id);
+        self.labels.insert(Id::clone(&id), &id.namespace, labels);
+        if let Some(zone) = &wish.zone_ref {
+            let key = (id.namespace.clone(), zone.clone());
+            self.by_zone_ref
+                .entry(key)
+                .or_default()
+                .insert(Id::clone(&id));
+        }
+        affected.insert(Id::clone(&id));
+        let entry = RecordEntry {
+            meta,
+            wish,
+            selected_by,
+        };
+        self.records.insert(id, entry);
+    }
+
+    fn take_record(&mut self, id: &Id) -> Option<Meta> {
+        let entry = self.records.remove(id)?;
+        self.labels.remove(id);
+        if let Some(zone) = entry.wish.zone_ref {
+            let key = (id.namespace.clone(), zone);
+            if let Some(ids) = self.by_zone_ref.get_mut(&key) {
+                ids.remove(id);
+                if ids.is_empty() {
+                    self.by_zone_ref.remove(&key);
+                }
+            }
+        }
+        Some(entry.meta)
+    }
+
+    fn upsert_endpoints(
+        &mut self,
+        meta: Meta,
+        wishes: Box<[Endpoint]>,
+        affected: &mut BTreeSet<Id>,
+    ) {
+        let id = Id::clone(&meta.object);
+        if let Some(known) = self.endpoints.get_mut(&id)
+            && known.meta.same_but_version(&meta)
+            && known.wishes == wishes
+        {
+            known.meta.version = meta.version;
+            return;
+        }
+        self.take_endpoints(&id);
+        for wanted in wishes.iter().flatten() {
+            self.names.insert(&wanted.key.name, &id);
+        }
+        affected.insert(Id::clone(&id));
+        self.endpoints.insert(id, EndpointEntry { meta, wishes });
+    }
+
+    fn take_endpoints(&mut self, id: &Id) -> Option<Meta> {
+        let entry = self.endpoints.remove(id)?;
+        for wanted in entry.wishes.iter().flatten() {
+            self.names.remove(&wanted.key.name, id);
+        }
+        Some(entry.meta)
+    }
+
+    fn upsert_zone(
+        &mut self,
+        meta: Meta,
+        wish: Result<ZoneWish, Box<[Problem]>>,
+        affected: &mut BTreeSet<Id>,
+    ) {
+        let id = Id::clone(&meta.object);
+        if let Some(known) = self.zones.get(&id)
+            && known.wish == wish
+            && known.meta.life == meta.life
+            && known.meta.created == meta.created
+        {
+            // Nothing that concerns others changed, and the zone itself only where it was edited.
+            if !known.meta.same_but_version(&meta) {
+                affected.insert(Id::clone(&id));
+            }
+            self.zones.remove(&id);
+            self.zones.insert(ZoneEntry { meta, wish });
+            return;
+        }
+        affected.insert(Id::clone(&id));
+        self.change_zone(&id, Some(ZoneEntry { meta, wish }), affected);
+    }
+
+    /// Puts a zone in place of the known one and finds everything that this concerns.
+    fn change_zone(&mut self, id: &Id, entry: Option<ZoneEntry>, affected: &mut BTreeSet<Id>) {
+        let before = self.zones.remove(id);
+        let wishes = [before.as_ref(), entry.as_ref()];
+        let wishes = wishes
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one.wish.as_ref().ok());
+        let mut names: BTreeSet<Name> = BTreeSet::new();
+        let mut selectors: Vec<Selector> = Vec::new();
+        for wish in wishes {
+            names.insert(wish.name.clone());
+            selectors.extend(wish.selectors.iter().cloned());
+        }
+        let broken = |entry: Option<&ZoneEntry>| entry.is_some_and(ZoneEntry::is_broken);
+        if broken(before.as_ref()) != broken(entry.as_ref()) {
+            // Objects without a zone wait while some zone is broken.
+            affected.extend(self.labels.find(&id.namespace, &Selector::default()));
+            affected.extend(self.endpoints.keys().cloned());
+        }
+        if let Some(entry) = entry {
+            self.zones.insert(entry);
+        }
+        self.reselect(id, &selectors, affected);
+        // Who declares the same name may become active, or is told of another winner.
+        for name in names {
+            let contenders: Vec<Id> = self.zones.contenders(&name).cloned().collect();
+            for other in contenders {
+                if other != *id {
+                    let selectors = self
+                        .zones
+                        .get(&other)
+                        .and_then(|entry| entry.wish.as_ref().ok())
+                        .map_or_else(Vec::new, |wish| wish.selectors.to_vec());
+                    self.reselect(&other, &selectors, affected);
+                }
+            }
+            affected.extend(self.names.under(&name).cloned());
+        }
+    }
+
+    /// Looks again at the records that a zone selects, selected before, or that name it.
+    fn reselect(&mut self, zone: &Id, selectors: &[Selector], affected: &mut BTreeSet<Id>) {
+        affected.insert(Id::clone(zone));
+        let now: Vec<Selector> = self
+            .zones
+            .get(zone)
+            .and_then(|entry| entry.wish.as_ref().ok())
+            .map_or_else(Vec::new, |wish| wish.selectors.to_vec());
+        for selector in selectors {
+            for record in self.labels.find(&zone.namespace, selector) {
+                if let Some(entry) = self.records.get_mut(&record) {
+                    entry.selected_by.remove(zone);
+                }
+                affected.insert(record);
+            }
+        }
+        for selector in &now {
+            for record in self.labels.find(&zone.namespace, selector) {
+                if let Some(entry) = self.records.get_mut(&record) {
+                    entry.selected_by.insert(Id::clone(zone));
+                }
+                affected.insert(record);
+            }
+        }
+        let key = (zone.namespace.clone(), Box::from(&*zone.name));
+        affected.extend(self.by_zone_ref.get(&key).into_iter().flatten().cloned());
+    }
+}

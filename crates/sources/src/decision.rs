@@ -1,0 +1,310 @@
+//! What one object asks of DNS, and what has to happen next for it.
+
+use std::sync::Arc;
+
+use bindery_api::DeclaredEndpoint;
+use bindery_core::{
+    Claim, Declaration, Name, ObjectRef, Problem, RecordKey, RecordType, reason::Reason,
+};
+
+use crate::admission::{self, MetadataPatch};
+use crate::catalog::{Catalog, EndpointEntry, Id, RecordEntry};
+use crate::meta::{Life, Meta};
+use crate::reading::{RecordWish, ZoneWish};
+use crate::zones::{ZoneEntry, ZoneStanding};
+
+/// What has to happen next for an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing is asked of DNS and nothing is taken away: its author has to correct it first.
+    Hold,
+    /// This has to be written into the object before its claims may reach DNS.
+    Admit(MetadataPatch),
+    /// The object may be declared. The revision is the caller's to choose.
+    Declare(Declaration),
+}
+
+/// What was decided for one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The zone objects that it belongs to.
+    pub zones: Vec<Id>,
+    /// What its author, or the author of a zone, has to correct.
+    pub problems: Vec<Problem>,
+    /// How many wishes it has: one for a record, one for each endpoint.
+    pub wishes: usize,
+    /// What has to happen next.
+    pub step: Step,
+    /// What is written into the object once nothing else of it is left in DNS.
+    pub settled: Option<MetadataPatch>,
+}
+
+impl Catalog {
+    /// What an object asks of DNS now. `None` for zones and for objects that are not known.
+    #[must_use]
+    pub fn decide(&self, object: &ObjectRef) -> Option<Decision> {
+        if let Some(entry) = self.records.get(object) {
+            return Some(self.decide_record(entry));
+        }
+        if let Some(entry) = self.endpoints.get(object) {
+            return Some(self.decide_endpoints(entry));
+        }
+        self.ghosts.get(object).map(withdraw)
+    }
+
+    fn decide_record(&self, entry: &RecordEntry) -> Decision {
+        let RecordEntry { meta, wish, .. } = entry;
+        if meta.life == Life::Deleting {
+            return withdraw(meta);
+        }
+        let mut problems = wish.problems.to_vec();
+        let zone = match self.zone_of(entry) {
+            Ok(zone) => Some(zone),
+            Err((problem, zone)) => {
+                problems.push(problem);
+                zone
+            }
+        };
+        let Some((zone, wishes)) = zone else {
+            // A zone that is broken for a moment must not take its records out of DNS.
+            if !meta.published.is_empty() && self.zones.is_broken_in(&meta.object.namespace) {
+                return held(Vec::new(), problems);
+            }
+            return decision(meta, Vec::new(), Vec::new(), problems, None);
+        };
+        let zones = vec![Id::clone(&zone.meta.object)];
+        let claim = claim(&wishes.name, wishes.ttl, wish);
+        match claim {
+            Ok(claim) if wish.problems.is_empty() => {
+                let mark = wishes.name.to_string();
+                let mark = Some(mark.trim_end_matches('.'));
+                decision(meta, zones, vec![claim], problems, mark)
+            }
+            Ok(_) => held(zones, problems),
+            Err(problem) => {
+                problems.push(problem);
+                held(zones, problems)
+            }
+        }
+    }
+
+    fn decide_endpoints(&self, entry: &EndpointEntry) -> Decision {
+        let EndpointEntry { meta, wishes } = entry;
+        if meta.life == Life::Deleting {
+            return withdraw(meta);
+        }
+        let mut problems = Vec::new();
+        let mut claims = Vec::new();
+        let mut zones: Vec<Id> = Vec::new();
+        for wish in wishes {
+            match wish {
+                Err(wrong) => problems.extend(wrong.iter().cloned()),
+                Ok(wanted) => match self.endpoint_claim(wanted) {
+                    Ok((claim, zone)) => {
+                        claims.push(claim);
+                        zones.push(zone);
+                    }
+                    Err(problem) => problems.push(problem),
+                },
+            }
+        }
+        zones.sort();
+        zones.dedup();
+        let homeless = problems
+            .iter()
+            .any(|problem| problem.reason == Reason::NoMatchingZone);
+        if homeless && !meta.published.is_empty() && self.zones.is_broken() {
+            let mut decision = held(zones, problems);
+            decision.wishes = wishes.len();
+            return decision;
+        }
+        let mut decision = decision(meta, zones, claims, problems, None);
+        decision.wishes = wishes.len();
+        decision
+    }
+
+    fn endpoint_claim(&self, wanted: &DeclaredEndpoint) -> Result<(Claim, Id), Problem> {
+        let field = format!("spec.endpoints[{}]", wanted.index);
+        let name = &wanted.key.name;
+        let zone = name
+            .suffixes()
+            .find_map(|suffix| self.zones.active(suffix))
+            .and_then(|zone| Some((zone, zone.wish.as_ref().ok()?)));
+        let Some((zone, wish)) = zone else {
+            return Err(Problem {
+                field: format!("{field}.dnsName"),
+                reason: Reason::NoMatchingZone,
+                message: format!("no DNSZone has a name that {name} ends in: create one"),
+            });
+        };
+        refuse_apex_alias(&wanted.key, &wish.name, &format!("{field}.recordType"))?;
+        let claim = Claim {
+            zone: wish.name.clone(),
+            key: wanted.key.clone(),
+            ttl: wanted.ttl.unwrap_or(wish.ttl),
+            data: wanted.data.clone(),
+            field: field.into(),
+        };
+        Ok((claim, Id::clone(&zone.meta.object)))
+    }
+
+    /// The zone that a record belongs to; where there is a problem, perhaps the one that it is
+    /// published in and stays in until the problem is solved.
+    fn zone_of(&self, entry: &RecordEntry) -> Result<Active<'_>, (Problem, Option<Active<'_>>)> {
+        let namespace = &entry.meta.object.namespace;
+        if let Some(name) = &entry.wish.zone_ref {
+            let Some(zone) = self.zones.named(namespace, name) else {
+                let message = format!("DNSZone {namespace}/{name} does not exist: create it");
+                return Err((zone_problem(Reason::ZoneNotFound, message), None));
+            };
+            return self.usable(zone).map_err(|problem| (problem, None));
+        }
+        let selecting: Vec<&ZoneEntry> = entry
+            .selected_by
+            .iter()
+            .filter_map(|id| self.zones.get(id))
+            .collect();
+        let mut active = selecting.iter().filter_map(|zone| self.usable(zone).ok());
+        match (active.next(), active.next()) {
+            (Some(only), None) => Ok(only),
+            (Some(_), Some(_)) => {
+                let names: Vec<String> = selecting.iter().map(|zone| show(&zone.meta)).collect();
+                let message = format!(
+                    "selected by zones {}: let one of them select it, or set spec.zoneRef",
+                    names.join(" and ")
+                );
+                // Two zones that overlap must not take a record out of DNS.
+                let stays = selecting
+                    .iter()
+                    .filter_map(|zone| self.usable(zone).ok())
+                    .find(|(_, wish)| {
+                        let mark = entry.meta.zone.as_deref();
+                        mark == Some(wish.name.to_string().trim_end_matches('.'))
+                    });
+                Err((zone_problem(Reason::Conflict, message), stays))
+            }
+            (None, _) => {
+                let problem = match selecting.first() {
+                    Some(zone) => self.usable(zone).err(),
+                    None => None,
+                };
+                Err((problem.unwrap_or_else(|| not_selected(namespace)), None))
+            }
+        }
+    }
+
+    fn usable<'a>(&self, zone: &'a ZoneEntry) -> Result<Active<'a>, Problem> {
+        let reason = match (self.zones.standing(zone), &zone.wish) {
+            (ZoneStanding::Active, Ok(wish)) => return Ok((zone, wish)),
+            (ZoneStanding::Duplicate(winner), _) => {
+                format!("declares the same name as the older {}", winner.name)
+            }
+            (ZoneStanding::Leaving | ZoneStanding::Succeeded(_), _) => "is being deleted".into(),
+            (ZoneStanding::Invalid(_) | ZoneStanding::Active, _) => {
+                "is not valid, see its status".into()
+            }
+        };
+        let message = format!("DNSZone {} {reason}", show(&zone.meta));
+        Err(zone_problem(Reason::ZoneNotReady, message))
+    }
+}
+
+type Active<'a> = (&'a ZoneEntry, &'a ZoneWish);
+
+fn claim(zone: &Name, zone_ttl: u32, wish: &RecordWish) -> Result<Claim, Problem> {
+    let name = Name::parse_in(&wish.name, zone)
+        .map_err(|problem| Problem::invalid("spec.name", problem))?;
+    let Some(first) = wish.data.first() else {
+        return Err(Problem::invalid("spec", "has no value to publish"));
+    };
+    let key = RecordKey::new(name, first.rtype());
+    refuse_apex_alias(&key, zone, "spec.name")?;
+    Ok(Claim {
+        zone: zone.clone(),
+        key,
+        ttl: wish.ttl.unwrap_or(zone_ttl),
+        data: wish.data.to_vec(),
+        field: Arc::from("spec"),
+    })
+}
+
+/// The apex has a SOA and NS records, beside which a CNAME cannot stand (RFC 1034 section 3.6.2).
+fn refuse_apex_alias(key: &RecordKey, zone: &Name, field: &str) -> Result<(), Problem> {
+    if key.rtype == RecordType::Cname && key.name == *zone {
+        let message = format!("{zone} is a zone's own name, which cannot be a CNAME");
+        return Err(Problem::invalid(field, message));
+    }
+    Ok(())
+}
+
+fn decision(
+    meta: &Meta,
+    zones: Vec<Id>,
+    claims: Vec<Claim>,
+    mut problems: Vec<Problem>,
+    mark: Option<&str>,
+) -> Decision {
+    let settled = admission::after(meta, &claims, mark);
+    let step = match admission::before(meta, &claims, mark) {
+        Ok(Some(patch)) => Step::Admit(patch),
+        Ok(None) => Step::Declare(declaration(meta, claims)),
+        Err(problem) => {
+            problems.push(problem);
+            return held(zones, problems);
+        }
+    };
+    Decision {
+        zones,
+        problems,
+        wishes: 1,
+        step,
+        settled,
+    }
+}
+
+fn held(zones: Vec<Id>, problems: Vec<Problem>) -> Decision {
+    Decision {
+        zones,
+        problems,
+        wishes: 1,
+        step: Step::Hold,
+        settled: None,
+    }
+}
+
+/// An object that goes takes along what it has in DNS, however broken its spec is.
+fn withdraw(meta: &Meta) -> Decision {
+    decision(meta, Vec::new(), Vec::new(), Vec::new(), None)
+}
+
+fn declaration(meta: &Meta, claims: Vec<Claim>) -> Declaration {
+    Declaration {
+        owner: (*meta.object).clone(),
+        generation: meta.generation,
+        revision: 0,
+        since: meta.created,
+        claims,
+        published: meta.lines(),
+        adoption: meta.adoption,
+    }
+}
+
+fn not_selected(namespace: &str) -> Problem {
+    let message = format!(
+        "no DNSZone in namespace {namespace} selects its labels: label it as a zone's recordsFrom \
+         asks, or set spec.zoneRef"
+    );
+    zone_problem(Reason::NotSelected, message)
+}
+
+fn zone_problem(reason: Reason, message: String) -> Problem {
+    Problem {
+        field: "metadata.labels".to_owned(),
+        reason,
+        message,
+    }
+}
+
+fn show(meta: &Meta) -> String {
+    format!("{}/{}", meta.object.namespace, meta.object.name)
+}

@@ -1,0 +1,107 @@
+//! The part of an object's metadata that decisions need, and nothing more.
+
+use std::sync::Arc;
+
+use bindery_core::{Adoption, Kind, ObjectRef, Record};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// The finalizer that holds an object until its records are gone from DNS.
+pub const FINALIZER: &str = "bindery.dev/dns";
+/// The annotation with the zone-file lines that an object has, or is about to have, in DNS.
+pub const PUBLISHED: &str = "bindery.dev/published";
+/// The annotation by which an author lets Bindery take over records that it did not write.
+pub const ADOPT: &str = "bindery.dev/adopt";
+/// The annotation with the name of the zone that a record is in, as bindy's users know it.
+pub const ZONE: &str = "bindy.firestoned.io/zone";
+
+/// Whether an object is to stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// Nobody asked for its deletion.
+    Alive,
+    /// It goes as soon as its finalizers are gone.
+    Deleting,
+}
+
+/// What is kept of an object's metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// Which object it is.
+    pub object: Arc<ObjectRef>,
+    /// Its resource version. Kubernetes orders versions of one kind as whole numbers.
+    pub version: u64,
+    /// Its generation.
+    pub generation: i64,
+    /// When it was created, in seconds since 1970.
+    pub created: i64,
+    /// Whether it is to stay.
+    pub life: Life,
+    /// Whether it carries [`FINALIZER`].
+    pub held: bool,
+    /// The finalizers of others.
+    pub others: Box<[Box<str>]>,
+    /// The text of [`PUBLISHED`]; empty where there is none.
+    pub published: Box<str>,
+    /// The text of [`ZONE`].
+    pub zone: Option<Box<str>>,
+    /// What [`ADOPT`] says.
+    pub adoption: Adoption,
+}
+
+impl Meta {
+    /// What is kept of this object's metadata; `None` where it has no name, namespace or UID, which
+    /// no API server gives out.
+    #[must_use]
+    pub fn read(kind: Kind, meta: &ObjectMeta) -> Option<Self> {
+        let object = ObjectRef {
+            kind,
+            namespace: meta.namespace.as_deref()?.into(),
+            name: meta.name.as_deref()?.into(),
+            uid: meta.uid.as_deref()?.into(),
+        };
+        let finalizers = meta.finalizers.as_deref().unwrap_or_default();
+        let note = |key| meta.annotations.as_ref()?.get(key).map(String::as_str);
+        Some(Self {
+            object: Arc::new(object),
+            version: meta.resource_version.as_deref()?.parse().ok()?,
+            generation: meta.generation.unwrap_or_default(),
+            created: meta
+                .creation_timestamp
+                .as_ref()
+                .map_or(0, |time| time.0.as_second()),
+            life: match meta.deletion_timestamp {
+                Some(_) => Life::Deleting,
+                None => Life::Alive,
+            },
+            held: finalizers.iter().any(|one| one == FINALIZER),
+            others: finalizers
+                .iter()
+                .filter(|one| *one != FINALIZER)
+                .map(|one| one.as_str().into())
+                .collect(),
+            published: note(PUBLISHED).unwrap_or_default().into(),
+            zone: note(ZONE).map(Into::into),
+            adoption: match note(ADOPT) {
+                Some("true") => Adoption::Take,
+                Some(_) | None => Adoption::Refuse,
+            },
+        })
+    }
+
+    /// The lines that the object may have in DNS. A line that cannot be read was not written by us.
+    #[must_use]
+    pub fn lines(&self) -> Vec<Record> {
+        self.published
+            .lines()
+            .filter_map(|line| line.parse().ok())
+            .collect()
+    }
+
+    /// Whether anything but the version differs.
+    #[must_use]
+    pub fn same_but_version(&self, other: &Self) -> bool {
+        let mut other = other.clone();
+        other.version = self.version;
+        *self == other
+    }
+}

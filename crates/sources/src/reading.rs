@@ -1,0 +1,151 @@
+//! Objects as the API gives them, read into what decisions need.
+
+use bindery_api::bindy::v1beta1::{
+    ARecordSpec, AaaaRecordSpec, CaaRecordSpec, CnameRecordSpec, DnsZoneSpec, MxRecordSpec,
+    NsRecordSpec, PtrRecordSpec, SrvRecordSpec, TxtRecordSpec,
+};
+use bindery_api::externaldns::v1alpha1::DnsEndpointSpec;
+use bindery_api::{DeclaredEndpoint, RecordSpec};
+use bindery_core::selector::{Labels, Selector};
+use bindery_core::{Kind, Name, Problem, Record, RecordData};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::meta::Meta;
+
+/// One object, read.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// What is kept of its metadata.
+    pub meta: Meta,
+    /// Its labels.
+    pub labels: Labels,
+    /// What it asks for.
+    pub spec: Spec,
+}
+
+/// What an object asks for.
+#[derive(Clone, Debug)]
+pub enum Spec {
+    /// A zone, or what is wrong with it.
+    Zone(Result<ZoneWish, Box<[Problem]>>),
+    /// A record.
+    Record(RecordWish),
+    /// Endpoints, each of them on its own, or what is wrong with it.
+    Endpoints(Box<[Endpoint]>),
+}
+
+/// What a zone object asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneWish {
+    /// The apex.
+    pub name: Name,
+    /// The TTL of records that set none.
+    pub ttl: u32,
+    /// Which records belong to it; any may match.
+    pub selectors: Box<[Selector]>,
+    /// SOA, NS and glue.
+    pub records: Box<[Record]>,
+}
+
+/// What a record object asks for, whatever its zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordWish {
+    /// The name as its author wrote it.
+    pub name: Box<str>,
+    /// The TTL, where it sets one.
+    pub ttl: Option<u32>,
+    /// The values, all of one type; empty where something is wrong.
+    pub data: Box<[RecordData]>,
+    /// The name of the zone object that it wants to belong to.
+    pub zone_ref: Option<Box<str>>,
+    /// What is wrong with it.
+    pub problems: Box<[Problem]>,
+}
+
+/// What one endpoint asks for, or what is wrong with it.
+pub type Endpoint = Result<DeclaredEndpoint, Box<[Problem]>>;
+
+impl Object {
+    /// Reads an object of a kind. `None` where it has no identity, which no API server gives out.
+    #[must_use]
+    pub fn read(kind: Kind, meta: &ObjectMeta, spec: Value) -> Option<Self> {
+        Some(Self {
+            meta: Meta::read(kind, meta)?,
+            labels: meta.labels.clone().unwrap_or_default(),
+            spec: match kind {
+                Kind::DnsZone => Spec::Zone(zone(spec)),
+                Kind::ARecord => record::<ARecordSpec>(spec),
+                Kind::AaaaRecord => record::<AaaaRecordSpec>(spec),
+                Kind::CnameRecord => record::<CnameRecordSpec>(spec),
+                Kind::TxtRecord => record::<TxtRecordSpec>(spec),
+                Kind::MxRecord => record::<MxRecordSpec>(spec),
+                Kind::NsRecord => record::<NsRecordSpec>(spec),
+                Kind::SrvRecord => record::<SrvRecordSpec>(spec),
+                Kind::CaaRecord => record::<CaaRecordSpec>(spec),
+                Kind::PtrRecord => record::<PtrRecordSpec>(spec),
+                Kind::DnsEndpoint => Spec::Endpoints(endpoints(spec)),
+            },
+        })
+    }
+}
+
+fn zone(spec: Value) -> Result<ZoneWish, Box<[Problem]>> {
+    let zone = typed::<DnsZoneSpec>(spec)?.declared()?;
+    Ok(ZoneWish {
+        records: zone.records().into(),
+        name: zone.name,
+        ttl: zone.ttl,
+        selectors: zone.selectors.into(),
+    })
+}
+
+fn record<S: RecordSpec + Default>(spec: Value) -> Spec {
+    let wish = |name: &str, zone: Option<&str>| RecordWish {
+        name: name.into(),
+        ttl: None,
+        data: Box::default(),
+        zone_ref: zone.map(Into::into),
+        problems: Box::default(),
+    };
+    Spec::Record(match typed::<S>(spec) {
+        Err(problems) => RecordWish {
+            problems,
+            ..wish("", None)
+        },
+        Ok(spec) => {
+            let wish = wish(spec.name(), spec.zone_ref());
+            match spec.declared() {
+                Ok(record) => RecordWish {
+                    ttl: record.ttl,
+                    data: record.data.into(),
+                    ..wish
+                },
+                Err(problems) => RecordWish {
+                    problems: problems.into(),
+                    ..wish
+                },
+            }
+        }
+    })
+}
+
+fn endpoints(spec: Value) -> Box<[Endpoint]> {
+    match typed::<DnsEndpointSpec>(spec) {
+        Err(problems) => [Err(problems)].into(),
+        Ok(spec) => spec
+            .declared()
+            .into_iter()
+            .map(|endpoint| endpoint.map_err(Into::into))
+            .collect(),
+    }
+}
+
+/// One object with a field of the wrong sort must not keep the others from being read.
+fn typed<S: DeserializeOwned + Default>(spec: Value) -> Result<S, Box<[Problem]>> {
+    if spec.is_null() {
+        return Ok(S::default());
+    }
+    serde_json::from_value(spec).map_err(|error| [Problem::invalid("spec", error)].into())
+}

@@ -1,0 +1,188 @@
+//! Zone objects: which of them is active, which select what, and who comes second.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bindery_core::selector::Index;
+use bindery_core::{Name, Problem, Record};
+
+use crate::catalog::Id;
+use crate::meta::{Life, Meta};
+use crate::reading::ZoneWish;
+
+/// What a zone object is among the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ZoneStanding {
+    /// It is the one that is served under its name.
+    Active,
+    /// An older object declares the same name.
+    Duplicate(Id),
+    /// Its author has to correct it.
+    Invalid(Vec<Problem>),
+    /// It is being deleted, and no other object declares its name.
+    Leaving,
+    /// It is being deleted, and this object is active in its place.
+    Succeeded(Id),
+}
+
+/// A zone object with what was made of it.
+#[derive(Clone, Debug)]
+pub struct ZoneView<'a> {
+    /// Its metadata.
+    pub meta: &'a Meta,
+    /// The zone's name, where it is valid.
+    pub name: Option<&'a Name>,
+    /// The records it starts with where Bindery serves it: SOA, NS and glue.
+    pub records: &'a [Record],
+    /// What it is among the others.
+    pub standing: ZoneStanding,
+}
+
+#[derive(Debug)]
+pub(crate) struct ZoneEntry {
+    pub(crate) meta: Meta,
+    pub(crate) wish: Result<ZoneWish, Box<[Problem]>>,
+}
+
+impl ZoneEntry {
+    /// Whether it is to stay and its author has to correct it.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.wish.is_err() && self.meta.life == Life::Alive
+    }
+}
+
+/// All zone objects.
+#[derive(Debug, Default)]
+pub(crate) struct ZoneBook {
+    entries: BTreeMap<Id, ZoneEntry>,
+    by_object: BTreeMap<(Arc<str>, Arc<str>), Id>,
+    /// Valid zones that are to stay, by name; the first is active.
+    ranks: BTreeMap<Name, BTreeSet<Rank>>,
+    selectors: Index<Id>,
+    /// Zones that are to stay and that their authors have to correct.
+    broken: BTreeSet<Id>,
+}
+
+/// The earlier object wins; among objects of one second, the one whose name comes first.
+type Rank = (i64, Arc<str>, Arc<str>, Id);
+
+impl ZoneBook {
+    pub(crate) fn get(&self, id: &bindery_core::ObjectRef) -> Option<&ZoneEntry> {
+        self.entries.get(id)
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &Id> {
+        self.entries.keys()
+    }
+
+    pub(crate) fn named(&self, namespace: &Arc<str>, name: &str) -> Option<&ZoneEntry> {
+        let key = (Arc::clone(namespace), Arc::from(name));
+        self.entries.get(self.by_object.get(&key)?)
+    }
+
+    /// The object that is active under this name.
+    pub(crate) fn active(&self, name: &[u8]) -> Option<&ZoneEntry> {
+        let (.., id) = self.ranks.get(name)?.first()?;
+        self.entries.get(id)
+    }
+
+    /// The zone objects that a record with these labels is selected by.
+    pub(crate) fn selecting(
+        &self,
+        namespace: &str,
+        labels: &bindery_core::selector::Labels,
+    ) -> Vec<Id> {
+        self.selectors.find(namespace, labels)
+    }
+
+    /// Whether some zone of this namespace is broken, so that what it would select is not known.
+    pub(crate) fn is_broken_in(&self, namespace: &str) -> bool {
+        self.broken.iter().any(|id| *id.namespace == *namespace)
+    }
+
+    /// Whether some zone is broken, so that its name may not be known.
+    pub(crate) fn is_broken(&self) -> bool {
+        !self.broken.is_empty()
+    }
+
+    /// All objects that declare this name, the active one first.
+    pub(crate) fn contenders(&self, name: &Name) -> impl Iterator<Item = &Id> {
+        let ranks = self.ranks.get(name).into_iter().flatten();
+        ranks.map(|(.., id)| id)
+    }
+
+    pub(crate) fn insert(&mut self, entry: ZoneEntry) {
+        let id = Id::clone(&entry.meta.object);
+        self.by_object
+            .insert((id.namespace.clone(), id.name.clone()), Id::clone(&id));
+        if entry.is_broken() {
+            self.broken.insert(Id::clone(&id));
+        }
+        if let Ok(wish) = &entry.wish {
+            let selectors = wish.selectors.to_vec();
+            self.selectors
+                .insert(Id::clone(&id), &id.namespace, selectors);
+            if entry.meta.life == Life::Alive {
+                let ranks = self.ranks.entry(wish.name.clone()).or_default();
+                ranks.insert(rank(&entry.meta));
+            }
+        }
+        self.entries.insert(id, entry);
+    }
+
+    pub(crate) fn remove(&mut self, id: &Id) -> Option<ZoneEntry> {
+        let entry = self.entries.remove(id)?;
+        self.by_object
+            .remove(&(id.namespace.clone(), id.name.clone()));
+        self.selectors.remove(id);
+        self.broken.remove(id);
+        if let Ok(wish) = &entry.wish
+            && let Some(ranks) = self.ranks.get_mut(&wish.name)
+        {
+            ranks.remove(&rank(&entry.meta));
+            if ranks.is_empty() {
+                self.ranks.remove(&wish.name);
+            }
+        }
+        Some(entry)
+    }
+
+    pub(crate) fn view(&self, id: &bindery_core::ObjectRef) -> Option<ZoneView<'_>> {
+        let entry = self.entries.get(id)?;
+        Some(ZoneView {
+            meta: &entry.meta,
+            name: entry.wish.as_ref().ok().map(|wish| &wish.name),
+            records: entry.wish.as_ref().map_or(&[], |wish| &wish.records),
+            standing: self.standing(entry),
+        })
+    }
+
+    pub(crate) fn standing(&self, entry: &ZoneEntry) -> ZoneStanding {
+        let wish = match (&entry.wish, entry.meta.life) {
+            (Ok(wish), _) => wish,
+            (Err(_), Life::Deleting) => return ZoneStanding::Leaving,
+            (Err(problems), Life::Alive) => return ZoneStanding::Invalid(problems.to_vec()),
+        };
+        let active = self
+            .active(wish.name.as_wire())
+            .map(|entry| &entry.meta.object);
+        match (active, entry.meta.life) {
+            (Some(active), Life::Deleting) => ZoneStanding::Succeeded(Id::clone(active)),
+            (None, Life::Deleting) => ZoneStanding::Leaving,
+            (Some(active), Life::Alive) if *active != entry.meta.object => {
+                ZoneStanding::Duplicate(Id::clone(active))
+            }
+            (Some(_) | None, Life::Alive) => ZoneStanding::Active,
+        }
+    }
+}
+
+fn rank(meta: &Meta) -> Rank {
+    let object = &meta.object;
+    (
+        meta.created,
+        object.namespace.clone(),
+        object.name.clone(),
+        Id::clone(object),
+    )
+}
