@@ -1,2 +1,54 @@
-//! Placeholder until its part lands.
-fn main() {}
+//! Bindery, the binary: it wires the libraries together and speaks to people.
+//!
+//! It must *never* hold logic that a library could hold: what to publish is decided in the core,
+//! how objects behave in the API, how a name server answers in its adapter.
+
+mod cli;
+mod out;
+
+mod address;
+mod log;
+mod stop;
+
+mod banner;
+mod data;
+mod folder;
+mod kinds;
+mod live;
+
+mod control;
+mod metrics;
+mod nameserver;
+
+mod run;
+mod up;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::Parser as _;
+
+use crate::cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match start(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            out::complain(&format!("bindery: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(cli: Cli) -> Result<()> {
+    let runtime = || tokio::runtime::Runtime::new().context("cannot start threads");
+    match cli.command {
+        Command::Up(flags) => runtime()?.block_on(up::up(flags)),
+        Command::Run(flags) => runtime()?.block_on(run::run(flags)),
+        Command::Crds => {
+            out::say(bindery_api::crds_yaml().trim_end());
+            Ok(())
+        }
+    }
+}

@@ -18,17 +18,21 @@ pub(super) async fn run(server: &BuiltinServer) {
         inner.wake.notified().await;
         let changed =
             std::mem::take(&mut *inner.changed.lock().unwrap_or_else(PoisonError::into_inner));
-        let messages = changed.iter().flat_map(|zone| {
-            inner
-                .options
-                .notify
-                .iter()
-                .map(move |target| (zone, *target))
-        });
+        // Owned, so that the future can be moved between threads whatever it borrows.
+        let messages: Vec<_> = changed
+            .iter()
+            .flat_map(|zone| {
+                inner
+                    .options
+                    .notify
+                    .iter()
+                    .map(|target| (zone.clone(), *target))
+            })
+            .collect();
         stream::iter(messages)
             .for_each_concurrent(IN_FLIGHT_MAX, |(zone, target)| async move {
                 let id = (inner.options.notify_id)();
-                if let Err(fault) = send_notify(target, zone, id).await {
+                if let Err(fault) = send_notify(target, &zone, id).await {
                     tracing::warn!(%fault, "a secondary was not told of a change");
                 }
             })

@@ -1,13 +1,17 @@
 //! One battery of API behaviour for every subject: what passes on the real server must pass on ours.
 
 mod apply;
+mod builtin;
 mod collection;
 mod create;
 mod definitions;
 mod delete;
+mod discovery;
 mod dry_run;
+mod output;
 mod patches;
 mod read;
+mod refusals;
 mod replace;
 mod schema;
 mod selectors;
@@ -41,6 +45,10 @@ fn cases() -> Vec<Case> {
         delete::cases(),
         collection::cases(),
         definitions::cases(),
+        output::cases(),
+        discovery::cases(),
+        builtin::cases(),
+        refusals::cases(),
     ]
     .into_iter()
     .flatten()

@@ -198,7 +198,10 @@ fn with_property(property: Value) -> Value {
 async fn a_schema_that_is_not_structural_is_refused(t: Scene) {
     let status = refuse(&t, &with_property(json!({"description": "no type"}))).await;
     let text = status["message"].as_str().unwrap_or_default();
-    assert!(text.contains("properties[x].type: Required value"), "{status}");
+    assert!(
+        text.contains("properties[x].type: Required value"),
+        "{status}"
+    );
 }
 
 async fn a_default_that_does_not_fit_is_refused(t: Scene) {

@@ -1,0 +1,112 @@
+//! The first lines of `up`: where everything is, and what to try.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::folder::Scan;
+use crate::out;
+
+/// Where everything is.
+pub(crate) struct Banner {
+    pub(crate) folder: PathBuf,
+    pub(crate) data: PathBuf,
+    pub(crate) api: SocketAddr,
+    pub(crate) token_file: Option<PathBuf>,
+    pub(crate) dns: SocketAddr,
+    pub(crate) dns_what: String,
+    pub(crate) metrics: SocketAddr,
+}
+
+impl Banner {
+    /// Says it, with a name to ask for that the folder declares.
+    pub(crate) fn say(&self, scan: &Scan) {
+        for line in self.lines(scan) {
+            out::say(&line);
+        }
+    }
+
+    fn lines(&self, scan: &Scan) -> Vec<String> {
+        let Self {
+            folder,
+            data,
+            api,
+            token_file,
+            dns,
+            dns_what,
+            metrics,
+        } = self;
+        let version = env!("CARGO_PKG_VERSION");
+        let token = token_file
+            .as_ref()
+            .map(|file| format!(" --token=\"$(cat {})\"", file.display()))
+            .unwrap_or_default();
+        let name = example(scan).unwrap_or_else(|| "www.example.com".to_owned());
+        vec![
+            format!("Bindery {version} keeps {} applied", folder.display()),
+            format!("  API      http://{api}"),
+            format!("  DNS      {dns} ({dns_what})"),
+            format!("  metrics  http://{metrics}/metrics"),
+            format!("  data     {}", data.display()),
+            "Try:".to_owned(),
+            format!("  kubectl --server=http://{api}{token} get dnszones,arecords"),
+            format!("  dig @{} -p {} {name}", dns.ip(), dns.port()),
+            String::new(),
+        ]
+    }
+}
+
+/// A name that the folder declares: the first A record in the first zone.
+fn example(scan: &Scan) -> Option<String> {
+    let documents = || scan.files.values().flatten().flatten();
+    let first = |kind: &str, field: &str| {
+        let document = documents().find(|document| document.key.kind == kind)?;
+        document.value.pointer(field).and_then(Value::as_str)
+    };
+    let zone = first("DNSZone", "/spec/zoneName")?.trim_end_matches('.');
+    match first("ARecord", "/spec/name") {
+        None | Some("@" | "") => Some(zone.to_owned()),
+        Some(name) if name.ends_with('.') => Some(name.trim_end_matches('.').to_owned()),
+        Some(name) => Some(format!("{name}.{zone}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folder::Reader;
+
+    #[test]
+    fn the_first_lines_say_where_and_what_to_try() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let text = "{apiVersion: v1, kind: DNSZone, metadata: {name: z}, spec: {zoneName: a.test}}\n\
+                    ---\n{apiVersion: v1, kind: ARecord, metadata: {name: w}, spec: {name: w}}\n";
+        std::fs::write(folder.path().join("a.yaml"), text).expect("it is ours");
+        let scan = Reader::new(folder.path().to_owned())
+            .read()
+            .expect("it is there");
+        let banner = Banner {
+            folder: "zones".into(),
+            data: "/data".into(),
+            api: ([127, 0, 0, 1], 6430).into(),
+            token_file: None,
+            dns: "[::1]:5300".parse().expect("a fixture is an address"),
+            dns_what: "built-in server".to_owned(),
+            metrics: ([127, 0, 0, 1], 9970).into(),
+        };
+        assert_eq!(
+            banner.lines(&scan)[1..],
+            [
+                "  API      http://127.0.0.1:6430",
+                "  DNS      [::1]:5300 (built-in server)",
+                "  metrics  http://127.0.0.1:9970/metrics",
+                "  data     /data",
+                "Try:",
+                "  kubectl --server=http://127.0.0.1:6430 get dnszones,arecords",
+                "  dig @::1 -p 5300 w.a.test",
+                "",
+            ]
+        );
+    }
+}

@@ -1,0 +1,226 @@
+//! The command line: flags, their variables, and help that teaches by example.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Binds names to addresses for Kubernetes.
+///
+/// You declare zones and records as Kubernetes objects; Bindery publishes them on an authoritative
+/// name server, reads them back, and only then calls them Ready.
+#[derive(Debug, Parser)]
+#[command(version, after_long_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  Everything on this machine, from a folder of YAML files:
+    bindery up examples/quickstart
+  In a second terminal:
+    dig @127.0.0.1 -p 5300 www.example.com
+    kubectl --server=http://127.0.0.1:6430 get dnszones,arecords
+
+  Against a cluster and a name server that takes signed updates:
+    bindery crds | kubectl apply -f -
+    bindery run --kubeconfig ~/.kube/config --nameserver 192.0.2.53:53 --tsig-key-file bindery.key
+
+Exit codes:
+  0  it was told to stop, or did what it was asked to do
+  1  it could not start or go on; the last message says what to do
+  2  the command line is wrong";
+
+/// What Bindery is to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run everything on this machine: API, controllers and name server, from a folder of YAML.
+    Up(Up),
+    /// Run the controllers against a Kubernetes API and an RFC 2136 name server.
+    Run(Run),
+    /// Print all CustomResourceDefinitions as YAML.
+    #[command(after_long_help = "Example:\n  bindery crds | kubectl apply -f -")]
+    Crds,
+}
+
+const UP_EXAMPLES: &str = "\
+Examples:
+  bindery up examples/quickstart
+  bindery up zones --server builtin --dns-address '[::1]:5300'
+  bindery up zones --api-address 192.0.2.7:6430 --token-file api.token
+
+Files *.yaml, *.yml and *.json in the folder (and in folders below it) are applied as with
+kubectl. Adding, editing or deleting a file takes effect at once, also if it happened while Bindery
+was not running. An object that was changed with kubectl stays so until its file changes. Emptying
+or removing the folder itself deletes nothing.
+
+The data folder holds the objects, the zones and the TSIG key (tsig.key). Without --data-dir it is
+$XDG_STATE_HOME/bindery/NAME-HASH, or ~/.local/state/bindery/NAME-HASH: one per folder of YAML.
+
+Ctrl-C or SIGTERM finishes what is in flight and exits 0; a second one exits at once.";
+
+/// Flags of `up`.
+#[derive(Debug, Args)]
+#[command(after_long_help = UP_EXAMPLES)]
+pub(crate) struct Up {
+    /// Folder of YAML and JSON files that is kept applied
+    #[arg(value_name = "DIR", env = "BINDERY_DIR", hide_env_values = true)]
+    pub(crate) dir: PathBuf,
+
+    /// Where objects, zones and keys are kept; one folder serves one Bindery at a time
+    #[arg(
+        long,
+        value_name = "D",
+        env = "BINDERY_DATA_DIR",
+        hide_env_values = true
+    )]
+    pub(crate) data_dir: Option<PathBuf>,
+
+    /// Where the Kubernetes API listens; other than loopback needs --token-file
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:6430",
+        env = "BINDERY_API_ADDRESS",
+        hide_env_values = true
+    )]
+    pub(crate) api_address: SocketAddr,
+
+    /// File with the token that clients of the API must send
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "BINDERY_TOKEN_FILE",
+        hide_env_values = true
+    )]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Where the name server listens, UDP and TCP
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:5300",
+        env = "BINDERY_DNS_ADDRESS",
+        hide_env_values = true
+    )]
+    pub(crate) dns_address: SocketAddr,
+
+    /// Which name server serves the zones
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = Server::Auto,
+        env = "BINDERY_SERVER",
+        hide_env_values = true
+    )]
+    pub(crate) server: Server,
+
+    #[command(flatten)]
+    pub(crate) watching: Watching,
+}
+
+/// Which name server `up` starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Server {
+    /// BIND's named where it is installed, else the built-in server
+    Auto,
+    /// BIND's named, as a child process
+    Named,
+    /// The built-in authoritative server
+    Builtin,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  bindery run --nameserver 192.0.2.53:53 --tsig-key-file bindery.key
+  bindery run --kubeconfig ~/.kube/config --nameserver ns1.example.net:53 --tsig-key-file k.key
+
+The name server must have the zones already, and allow updates and transfers with the key. A zone
+that it does not have is Ready=False with reason ZoneNotFound until it exists. Records that Bindery
+did not write are left alone.
+
+Without --kubeconfig the usual places are tried: $KUBECONFIG, ~/.kube/config, then the service
+account of the pod. The CRDs must be installed: bindery crds | kubectl apply -f -";
+
+/// Flags of `run`.
+#[derive(Debug, Args)]
+#[command(after_long_help = RUN_EXAMPLES)]
+pub(crate) struct Run {
+    /// Kubeconfig of the cluster
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "BINDERY_KUBECONFIG",
+        hide_env_values = true
+    )]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Name server that takes the updates (TCP)
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        value_parser = crate::address::host_and_port,
+        env = "BINDERY_NAMESERVER",
+        hide_env_values = true
+    )]
+    pub(crate) nameserver: String,
+
+    /// TSIG key for updates and transfers, in BIND's key-file format (see tsig-keygen)
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "BINDERY_TSIG_KEY_FILE",
+        hide_env_values = true
+    )]
+    pub(crate) tsig_key_file: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) watching: Watching,
+}
+
+/// Flags by which a running Bindery is watched.
+#[derive(Debug, Args)]
+pub(crate) struct Watching {
+    /// Where /metrics, /healthz and /readyz are served
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:9970",
+        env = "BINDERY_METRICS_ADDRESS",
+        hide_env_values = true
+    )]
+    pub(crate) metrics_address: SocketAddr,
+
+    /// Which messages are logged to stderr, for example debug or bindery_dns=debug,warn
+    #[arg(
+        long,
+        value_name = "FILTER",
+        env = "BINDERY_LOG",
+        hide_env_values = true
+    )]
+    pub(crate) log: Option<String>,
+
+    /// How log lines look
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = LogFormat::Text,
+        env = "BINDERY_LOG_FORMAT",
+        hide_env_values = true
+    )]
+    pub(crate) log_format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+#[cfg(test)]
+mod tests;

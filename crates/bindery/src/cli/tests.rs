@@ -1,0 +1,82 @@
+use clap::{CommandFactory as _, Parser as _};
+
+use super::{Cli, Command, Server};
+
+/// The long help as it is at 100 columns.
+fn help(path: &[&str]) -> String {
+    let mut command = Cli::command().term_width(100);
+    command.build();
+    let mut found = &mut command;
+    for name in path {
+        found = found.find_subcommand_mut(name).expect("the command exists");
+    }
+    found.render_long_help().to_string()
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn help_teaches() {
+    insta::assert_snapshot!("help", help(&[]));
+}
+
+#[test]
+fn help_of_up_teaches() {
+    insta::assert_snapshot!("help_up", help(&["up"]));
+}
+
+#[test]
+fn help_of_run_teaches() {
+    insta::assert_snapshot!("help_run", help(&["run"]));
+}
+
+#[test]
+fn every_flag_has_a_variable() {
+    for command in Cli::command().get_subcommands() {
+        for argument in command.get_arguments() {
+            let name = argument.get_id().as_str();
+            let wanted = format!("BINDERY_{}", name.to_uppercase());
+            let variable = argument
+                .get_env()
+                .map(|variable| variable.to_string_lossy().into_owned());
+            assert_eq!(variable, Some(wanted), "--{name} of {}", command.get_name());
+        }
+    }
+}
+
+#[test]
+fn addresses_may_be_ipv6() {
+    let line = [
+        "bindery",
+        "up",
+        "zones",
+        "--dns-address",
+        "[::1]:5300",
+        "--server",
+        "builtin",
+    ];
+    let Command::Up(up) = Cli::parse_from(line).command else {
+        unreachable!("the line says up");
+    };
+    assert_eq!(up.dns_address.to_string(), "[::1]:5300");
+    assert_eq!(up.server, Server::Builtin);
+}
+
+#[test]
+fn a_name_server_needs_a_port() {
+    let line = [
+        "bindery",
+        "run",
+        "--nameserver",
+        "ns1.example.net",
+        "--tsig-key-file",
+        "k",
+    ];
+    let message = Cli::try_parse_from(line)
+        .expect_err("the port is missing")
+        .to_string();
+    assert!(message.contains("ns1.example.net:53"), "{message}");
+}

@@ -1,0 +1,212 @@
+//! The data folder of `up`: where it is, whose it is, and the key in it.
+
+use std::env;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use bindery_dns::Key;
+use bindery_embedded::{EmbeddedApi, Environment as _, Open, Options, System};
+use sha2::{Digest as _, Sha256};
+
+/// The name of the key that `up` makes.
+const KEY_NAME: &str = "bindery";
+/// Holds the number of the process that uses the folder, for a message to whoever wants it too.
+const PID_FILE: &str = "pid";
+
+/// The data folder of a folder of manifests, where none was given: one for each.
+pub(crate) fn default_folder(manifests: &Path) -> Result<PathBuf> {
+    let given = |name: &str| {
+        env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let state = given("XDG_STATE_HOME")
+        .or_else(|| given("HOME").map(|home| home.join(".local/state")))
+        .context("neither XDG_STATE_HOME nor HOME is set; say where with --data-dir")?;
+    let place = manifests
+        .canonicalize()
+        .with_context(|| format!("cannot read the folder {}", manifests.display()))?;
+    Ok(state.join("bindery").join(state_name(&place)))
+}
+
+/// Opens the API whose objects lie in `folder`.
+///
+/// # Errors
+/// If the folder is not ours, in use, or written by a newer Bindery; the message says what to do.
+pub(crate) fn open_api(folder: &Path) -> Result<EmbeddedApi> {
+    refuse_foreign(folder)?;
+    match EmbeddedApi::open(Options::on_disk(folder)) {
+        Ok(api) => {
+            fs::write(folder.join(PID_FILE), format!("{}\n", std::process::id()))
+                .with_context(|| format!("cannot write into {}", folder.display()))?;
+            Ok(api)
+        }
+        Err(Open::InUse { folder }) => {
+            let pid = fs::read_to_string(folder.join(PID_FILE)).unwrap_or_default();
+            let whose = match pid.trim() {
+                "" => String::new(),
+                pid => format!(" (pid {pid})"),
+            };
+            bail!(
+                "the data folder {} is in use by another Bindery{whose}; stop it, or give this one \
+                 its own with --data-dir",
+                folder.display()
+            )
+        }
+        Err(error) => Err(anyhow!(error)),
+    }
+}
+
+/// The TSIG key of the data folder, made when it is asked for the first time.
+pub(crate) fn tsig_key(folder: &Path) -> Result<Key> {
+    let path = folder.join("tsig.key");
+    match fs::metadata(&path) {
+        Ok(_) => read_key(&path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let mut random = [0; 32];
+            random[..16].copy_from_slice(&System.random().to_ne_bytes());
+            random[16..].copy_from_slice(&System.random().to_ne_bytes());
+            let key = Key::generate(KEY_NAME, random).context("cannot make a TSIG key")?;
+            write_private(&path, key.to_key_file().as_bytes())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            Ok(key)
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+/// Reads a TSIG key in BIND's key-file format.
+pub(crate) fn read_key(path: &Path) -> Result<Key> {
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("cannot read the TSIG key {}", path.display()))?;
+    if let Ok(metadata) = fs::metadata(path)
+        && metadata.permissions().mode() & 0o007 != 0
+    {
+        tracing::warn!(path = %path.display(), "everybody on this machine can read the TSIG key");
+    }
+    Key::from_key_file(&text).with_context(|| format!("cannot use the TSIG key {}", path.display()))
+}
+
+/// Writes a file that nobody else can read, whole or not at all.
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let scratch = path.with_extension("new");
+    let mut file = OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&scratch)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&scratch, path)?;
+    path.parent()
+        .map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+/// A folder that holds something else would be made private and filled with our files.
+fn refuse_foreign(folder: &Path) -> Result<()> {
+    let foreign = match fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_some() && !folder.join("format").exists(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) => {
+            let text = format!("cannot use the data folder {}", folder.display());
+            return Err(error).context(text);
+        }
+    };
+    // The lock alone is what a start leaves behind that was cut off at once.
+    if foreign && !folder.join("lock").exists() {
+        bail!(
+            "{} is not empty and was not made by Bindery; choose another --data-dir",
+            folder.display()
+        );
+    }
+    Ok(())
+}
+
+/// The last part of the path, for people, and a hash of all of it.
+fn state_name(place: &Path) -> String {
+    let name = place
+        .file_name()
+        .map_or_else(|| "root".into(), |name| name.to_string_lossy());
+    let digest = Sha256::digest(place.as_os_str().as_encoded_bytes());
+    format!(
+        "{name}-{:02x}{:02x}{:02x}{:02x}",
+        digest[0], digest[1], digest[2], digest[3]
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_is_made_once_and_private() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let first = tsig_key(folder.path()).expect("it is made");
+        let second = tsig_key(folder.path()).expect("it is read");
+        assert!(first == second, "the key changed");
+        let mode = fs::metadata(folder.path().join("tsig.key"))
+            .expect("it is there")
+            .permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_bad_key_is_told_with_its_path() {
+        let folder = tempfile::tempdir().expect("there is room");
+        fs::write(folder.path().join("tsig.key"), "nonsense").expect("it is ours");
+        let message = format!("{:#}", tsig_key(folder.path()).err().expect("it is no key"));
+        assert!(
+            message.contains("tsig.key") && message.contains("line 1"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_folder_of_somebody_else_is_not_touched() {
+        let folder = tempfile::tempdir().expect("there is room");
+        fs::write(folder.path().join("letter.txt"), "dear").expect("it is ours");
+        let message = format!(
+            "{:#}",
+            open_api(folder.path()).err().expect("it is not ours")
+        );
+        assert!(message.contains("--data-dir"), "{message}");
+        assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 1);
+    }
+
+    #[test]
+    fn a_folder_in_use_names_the_process() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let _api = open_api(folder.path()).expect("it is free");
+        let message = format!("{:#}", open_api(folder.path()).err().expect("it is taken"));
+        let pid = format!("pid {}", std::process::id());
+        assert!(
+            message.contains(&pid) && message.contains("--data-dir"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_folder_of_a_newer_bindery_is_refused() {
+        let folder = tempfile::tempdir().expect("there is room");
+        fs::write(folder.path().join("format"), "99\n").expect("it is ours");
+        let message = format!("{:#}", open_api(folder.path()).err().expect("it is newer"));
+        assert!(
+            message.contains("newer") && message.contains("99"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn each_folder_has_its_own_state() {
+        let (one, two) = (
+            state_name(Path::new("/a/zones")),
+            state_name(Path::new("/b/zones")),
+        );
+        assert!(one.starts_with("zones-") && two.starts_with("zones-"));
+        assert_ne!(one, two);
+    }
+}

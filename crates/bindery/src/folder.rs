@@ -1,0 +1,23 @@
+//! The folder of YAML files that `up` keeps applied.
+//!
+//! What a file declares is an object that carries the annotation [`FILE`]; that is how a document or
+//! a file that is gone is noticed, also if it went while Bindery was not running.
+
+mod apply;
+mod document;
+mod keep;
+mod plan;
+mod scan;
+mod watch;
+
+pub(crate) use document::Problem;
+pub(crate) use keep::{Keeper, News};
+pub(crate) use plan::Scan;
+pub(crate) use scan::Reader;
+
+/// The annotation that says which file declares an object, relative to the folder.
+pub(crate) const FILE: &str = "bindery.dev/file";
+
+/// The annotation that says what the file declared when it was applied last. While it is the same,
+/// what users changed with kubectl is left alone.
+pub(crate) const FILE_HASH: &str = "bindery.dev/file-hash";

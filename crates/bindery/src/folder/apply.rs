@@ -1,0 +1,246 @@
+//! Carries out plans through the API, as `kubectl apply --server-side` and `kubectl delete` would.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use futures::{StreamExt as _, stream};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
+use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
+use kube::discovery::{Scope, verbs};
+use kube::{Api, Client, Discovery, ResourceExt as _};
+use serde_json::{Value, json};
+
+use super::document::{Document, Key, Problem};
+use super::plan::{Known, Origin};
+use super::{FILE, FILE_HASH};
+
+/// The field manager of what files declare.
+const MANAGER: &str = "bindery-up";
+/// Requests under way at a time, so that they share the fsyncs of the API's group commit.
+const REQUESTS_MAX: usize = 32;
+
+/// Applies documents and deletes objects.
+pub(crate) struct Applier {
+    client: Client,
+    kinds: Discovery,
+}
+
+/// What became of one document.
+pub(crate) enum Outcome {
+    /// It is in the API.
+    Applied(Key, Origin),
+    /// An object of this name is still being deleted; the document has to wait for it.
+    Wait,
+    /// The API does not take it.
+    Refused(Problem),
+}
+
+/// A kind as the API serves it.
+struct Served {
+    resource: ApiResource,
+    scope: Scope,
+}
+
+impl Applier {
+    /// An applier that knows the kinds of the API.
+    pub(crate) async fn new(client: Client) -> Result<Self> {
+        let kinds = fetch_kinds(&client).await?;
+        Ok(Self { client, kinds })
+    }
+
+    /// What files declared when Bindery ran last, from the annotations of the objects.
+    pub(crate) async fn fetch_known(&self) -> Result<Known> {
+        let mut known = Known::new();
+        for group in self.kinds.groups_alphabetical() {
+            for (resource, abilities) in group.recommended_resources() {
+                if !abilities.supports_operation(verbs::LIST) {
+                    continue;
+                }
+                let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
+                let list = api.list_metadata(&kube::api::ListParams::default()).await;
+                let list = list.with_context(|| format!("cannot list {}", resource.plural))?;
+                for object in list.items {
+                    let note = |name: &str| object.annotations().get(name).cloned();
+                    if let Some(file) = note(FILE) {
+                        let (version, kind) = (&resource.api_version, &resource.kind);
+                        let namespace = object.namespace();
+                        let name = object.name_any();
+                        let key = Key::new(version, kind, namespace.as_deref(), &name);
+                        let hash = note(FILE_HASH).unwrap_or_default();
+                        known.insert(
+                            key,
+                            Origin {
+                                file,
+                                hash,
+                                api_version: version.clone(),
+                            },
+                        );
+                    }
+                }
+            }
+        }
+        Ok(known)
+    }
+
+    /// Applies documents of one stage, many at a time.
+    ///
+    /// Cancellation: some are applied, others not; the next pass applies the rest.
+    pub(crate) async fn apply(&mut self, documents: Vec<(String, Arc<Document>)>) -> Vec<Outcome> {
+        let unknown = documents
+            .iter()
+            .any(|(_, document)| self.served(document).is_none());
+        if unknown && let Ok(kinds) = fetch_kinds(&self.client).await {
+            self.kinds = kinds;
+        }
+        let this = &*self;
+        stream::iter(documents)
+            .map(|(file, document)| this.apply_one(file, document))
+            .buffered(REQUESTS_MAX)
+            .collect()
+            .await
+    }
+
+    async fn apply_one(&self, file: String, document: Arc<Document>) -> Outcome {
+        let refuse = |text: String| {
+            let text = format!("{}: {text}", document.key);
+            Outcome::Refused(Problem::at(&file, document.line, text))
+        };
+        let Some(served) = self.served(&document) else {
+            let (kind, version) = (&document.key.kind, &document.api_version);
+            return refuse(format!(
+                "no kind {kind} in {version} is known; is its CRD there?"
+            ));
+        };
+        let api = match self.api(&served, &document) {
+            Ok(api) => api,
+            Err(text) => return refuse(text),
+        };
+        let params = PatchParams::apply(MANAGER).force().validation_strict();
+        let body = annotated(&document, &file);
+        match api
+            .patch(&document.key.name, &params, &Patch::Apply(&body))
+            .await
+        {
+            Ok(object) if object.metadata.deletion_timestamp.is_some() => Outcome::Wait,
+            Ok(_) => {
+                let (hash, api_version) = (document.hash.clone(), document.api_version.clone());
+                Outcome::Applied(
+                    document.key.clone(),
+                    Origin {
+                        file,
+                        hash,
+                        api_version,
+                    },
+                )
+            }
+            Err(error) => refuse(plain(&error)),
+        }
+    }
+
+    /// Deletes an object, if it still is what the file declared.
+    ///
+    /// # Errors
+    /// What stands against it.
+    pub(crate) async fn delete(&self, key: &Key, origin: &Origin) -> Result<(), Problem> {
+        let refuse = |text: String| Problem::with_file(&origin.file, format!("{key}: {text}"));
+        let Some(served) = self.resolve(&origin.api_version, &key.kind) else {
+            // Its kind is gone, and the object with it.
+            return Ok(());
+        };
+        if is_our_definition(key) {
+            return Ok(());
+        }
+        let api: Api<DynamicObject> = match served.scope {
+            Scope::Cluster => Api::all_with(self.client.clone(), &served.resource),
+            Scope::Namespaced => {
+                Api::namespaced_with(self.client.clone(), &key.namespace, &served.resource)
+            }
+        };
+        let found = api.get_metadata_opt(&key.name).await;
+        let Some(object) = found.map_err(|error| refuse(plain(&error)))? else {
+            return Ok(());
+        };
+        // Somebody took it over, or made a new one of the same name: then it is theirs.
+        if object.annotations().get(FILE) != Some(&origin.file) {
+            return Ok(());
+        }
+        let preconditions = Preconditions {
+            uid: object.uid(),
+            resource_version: None,
+        };
+        let params = DeleteParams::background().preconditions(preconditions);
+        match api.delete(&key.name, &params).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+            Err(error) => Err(refuse(plain(&error))),
+        }
+    }
+
+    fn api(&self, served: &Served, document: &Document) -> Result<Api<DynamicObject>, String> {
+        let given = document.value.pointer("/metadata/namespace").is_some();
+        match served.scope {
+            Scope::Cluster if given => Err(format!(
+                "metadata.namespace: a {} is in no namespace; remove the field",
+                document.key.kind
+            )),
+            Scope::Cluster => Ok(Api::all_with(self.client.clone(), &served.resource)),
+            Scope::Namespaced => Ok(Api::namespaced_with(
+                self.client.clone(),
+                &document.key.namespace,
+                &served.resource,
+            )),
+        }
+    }
+
+    fn served(&self, document: &Document) -> Option<Served> {
+        self.resolve(&document.api_version, &document.key.kind)
+    }
+
+    fn resolve(&self, api_version: &str, kind: &str) -> Option<Served> {
+        let meta = TypeMeta {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+        };
+        let wanted = GroupVersionKind::try_from(meta).ok()?;
+        let (resource, abilities) = self.kinds.resolve_gvk(&wanted)?;
+        Some(Served {
+            resource,
+            scope: abilities.scope,
+        })
+    }
+}
+
+async fn fetch_kinds(client: &Client) -> Result<Discovery> {
+    Discovery::new(client.clone())
+        .run_aggregated()
+        .await
+        .context("cannot ask the API for its kinds")
+}
+
+/// The document with the annotations that say where it comes from.
+fn annotated(document: &Document, file: &str) -> Value {
+    let mut body = document.value.clone();
+    let metadata = &mut body["metadata"];
+    if !metadata["annotations"].is_object() {
+        metadata["annotations"] = json!({});
+    }
+    metadata["annotations"][FILE] = json!(file);
+    metadata["annotations"][FILE_HASH] = json!(document.hash);
+    body
+}
+
+/// Bindery's own kinds are never deleted: all zones and records would go with them.
+fn is_our_definition(key: &Key) -> bool {
+    key.kind == "CustomResourceDefinition"
+        && bindery_api::crds()
+            .iter()
+            .any(|crd| crd.metadata.name.as_ref() == Some(&key.name))
+}
+
+/// What the API says, in its own words.
+fn plain(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}

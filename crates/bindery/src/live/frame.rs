@@ -1,0 +1,241 @@
+//! The view as lines that fit a terminal.
+
+use std::collections::BTreeMap;
+
+use super::row::{Group, Mood, Row, RowKey};
+use crate::folder::News;
+
+/// How large the terminal is, and whether it shows colours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Canvas {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) paint: Paint,
+}
+
+/// Whether colours are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Paint {
+    Colours,
+    Plain,
+}
+
+/// The lines of the view: a summary, objects, and problems of the folder.
+pub(crate) fn frame(rows: &BTreeMap<RowKey, Row>, news: &News, canvas: Canvas) -> Vec<String> {
+    // One line stays free for the cursor.
+    let height = canvas.height.saturating_sub(1);
+    let mut lines = vec![String::new(), cut(&summary(rows, news), canvas.width)];
+    let problems_max = (height / 3).max(1);
+    let problems = problems(news, problems_max, canvas);
+    let room = height.saturating_sub(lines.len() + problems.len());
+    lines.extend(objects(rows, room, canvas));
+    lines.extend(problems);
+    lines.truncate(height);
+    lines
+}
+
+fn summary(rows: &BTreeMap<RowKey, Row>, news: &News) -> String {
+    let count = |group: Group| rows.keys().filter(|key| key.group == group).count();
+    let bad = rows.values().filter(|row| row.mood != Mood::Good).count();
+    let state = match bad {
+        0 => "all ready".to_owned(),
+        bad => format!("{bad} not ready"),
+    };
+    let parts = [
+        plural(count(Group::Zone), "zone"),
+        plural(count(Group::Record), "record"),
+        plural(count(Group::Endpoint), "endpoint"),
+        format!("from {}", plural(news.files, "file")),
+    ];
+    if rows.is_empty() {
+        return format!("nothing is declared yet ({})", plural(news.files, "file"));
+    }
+    format!("{}: {state}", parts.join(", "))
+}
+
+fn objects(rows: &BTreeMap<RowKey, Row>, room: usize, canvas: Canvas) -> Vec<String> {
+    let mut shown: Vec<(&RowKey, &Row)> = rows.iter().collect();
+    let all = shown.len();
+    let fits = if all <= room {
+        all
+    } else {
+        room.saturating_sub(1)
+    };
+    if fits < all {
+        // What is not well must be seen.
+        shown.sort_by_key(|(_, row)| row.mood);
+        shown.truncate(fits);
+        shown.sort_by_key(|(key, _)| *key);
+    }
+    let width = |of: fn(&RowKey, &Row) -> usize| {
+        shown
+            .iter()
+            .map(|(key, row)| of(key, row))
+            .max()
+            .unwrap_or_default()
+    };
+    let words = width(|_, row| row.word.chars().count());
+    let names = width(|key, _| key.text().chars().count());
+    let mut lines: Vec<String> = shown
+        .iter()
+        .map(|(key, row)| {
+            let text = format!(
+                "  {:words$}  {:names$}  {}",
+                row.word,
+                key.text(),
+                row.detail
+            );
+            painted(&cut(text.trim_end(), canvas.width), row, canvas.paint)
+        })
+        .collect();
+    if fits < all && room > 0 {
+        lines.push(cut(&format!("  … and {} more", all - fits), canvas.width));
+    }
+    lines
+}
+
+fn problems(news: &News, room: usize, canvas: Canvas) -> Vec<String> {
+    let mut lines: Vec<String> = news
+        .problems
+        .iter()
+        .map(|problem| {
+            let line = cut(&format!("  {problem}"), canvas.width);
+            match canvas.paint {
+                Paint::Plain => line,
+                Paint::Colours => format!("\x1b[31m{line}\x1b[0m"),
+            }
+        })
+        .collect();
+    if lines.len() > room {
+        let more = lines.len() - room + 1;
+        lines.truncate(room - 1);
+        lines.push(cut(&format!("  … and {more} more problems"), canvas.width));
+    }
+    lines
+}
+
+/// The line with its second word in the colour of the mood.
+fn painted(line: &str, row: &Row, paint: Paint) -> String {
+    let colour = match (paint, row.mood) {
+        (Paint::Plain, _) => return line.to_owned(),
+        (Paint::Colours, Mood::Good) => 32,
+        (Paint::Colours, Mood::Waiting) => 33,
+        (Paint::Colours, Mood::Bad) => 31,
+    };
+    match line.split_once(&row.word) {
+        Some((before, after)) => format!("{before}\x1b[{colour}m{}\x1b[0m{after}", row.word),
+        None => line.to_owned(),
+    }
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{s}")
+}
+
+/// The text cut to `width` columns, without anything that would move the cursor.
+fn cut(text: &str, width: usize) -> String {
+    let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    if text.chars().count() <= width {
+        return clean.collect();
+    }
+    clean.take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folder::Problem;
+
+    fn rows(text: &str) -> BTreeMap<RowKey, Row> {
+        let rows = text.lines().map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let (kind, name) = words[0].split_once('/').expect("an object is `kind/name`");
+            let group = match kind {
+                "dnszone" => Group::Zone,
+                "dnsendpoint" => Group::Endpoint,
+                _ => Group::Record,
+            };
+            let mood = if words[1] == "Ready" {
+                Mood::Good
+            } else {
+                Mood::Bad
+            };
+            let key = RowKey {
+                group,
+                kind: kind.to_owned(),
+                namespace: "default".to_owned(),
+                name: name.to_owned(),
+            };
+            let (word, detail) = (words[1].to_owned(), words[2..].join(" "));
+            (
+                key,
+                Row {
+                    mood,
+                    word,
+                    detail,
+                    settled: true,
+                },
+            )
+        });
+        rows.collect()
+    }
+
+    fn check(text: &str, problem: &str, (width, height): (usize, usize)) -> Vec<String> {
+        let problems = match problem {
+            "" => Vec::new(),
+            text => vec![Problem::at("a.yaml", 3, text)],
+        };
+        let news = News {
+            problems,
+            files: 2,
+            objects: 3,
+            settled: true,
+        };
+        frame(
+            &rows(text),
+            &news,
+            Canvas {
+                width,
+                height,
+                paint: Paint::Plain,
+            },
+        )
+    }
+
+    const THREE: &str = "dnszone/z Ready example.com\narecord/a Ready x\narecord/b Conflict taken";
+
+    #[test]
+    fn zones_come_first_and_columns_stand_under_each_other() {
+        assert_eq!(
+            check(THREE, "broken", (80, 24)),
+            [
+                "",
+                "1 zone, 2 records, 0 endpoints, from 2 files: 1 not ready",
+                "  Ready     dnszone/default/z  example.com",
+                "  Ready     arecord/default/a  x",
+                "  Conflict  arecord/default/b  taken",
+                "  a.yaml:3: broken",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_small_terminal_shows_what_is_not_well() {
+        assert_eq!(
+            check(THREE, "", (24, 5)),
+            [
+                "",
+                "1 zone, 2 records, 0 en…",
+                "  Conflict  arecord/def…",
+                "  … and 2 more",
+            ]
+        );
+        for height in 0..6 {
+            assert!(
+                check(THREE, "broken", (24, height)).len() < height.max(1),
+                "{height}"
+            );
+        }
+    }
+}

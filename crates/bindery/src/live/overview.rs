@@ -1,0 +1,238 @@
+//! Watches all zones, records and endpoints and shows them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::stream::{BoxStream, SelectAll};
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::DynamicObject;
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::census::Census;
+use super::frame::{Canvas, Paint, frame};
+use super::row::{Row, RowKey};
+use crate::folder::{News, Problem};
+use crate::metrics::Gate;
+use crate::out;
+
+/// How often the view is drawn at most. Ten times a second looks live and costs little.
+const REDRAW: Duration = Duration::from_millis(100);
+/// How often the size of the terminal is looked at.
+const RESIZE: Duration = Duration::from_secs(1);
+
+/// How the view is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// Redrawn in place on a terminal.
+    Drawn,
+    /// One line per change.
+    Lines,
+}
+
+/// The view and what it shows.
+pub(crate) struct Overview {
+    style: Style,
+    news: watch::Receiver<News>,
+    census: Census,
+    settled: Gate,
+    rows: BTreeMap<RowKey, Row>,
+    /// Kinds whose first list is complete.
+    listed: BTreeSet<String>,
+    /// Objects of the list that is coming in.
+    seen: BTreeMap<String, BTreeSet<RowKey>>,
+    told: Vec<Problem>,
+    canvas: Canvas,
+}
+
+type Events = SelectAll<BoxStream<'static, (String, watcher::Event<DynamicObject>)>>;
+
+impl Overview {
+    /// A view of the folder's news and the API's objects. `settled` opens once every object that
+    /// the folder declares has been looked at by its controller.
+    pub(crate) fn new(
+        style: Style,
+        news: watch::Receiver<News>,
+        census: Census,
+        settled: Gate,
+    ) -> Self {
+        Self {
+            style,
+            news,
+            census,
+            settled,
+            rows: BTreeMap::new(),
+            listed: BTreeSet::new(),
+            seen: BTreeMap::new(),
+            told: Vec::new(),
+            canvas: canvas(),
+        }
+    }
+
+    /// Shows everything as it changes, until `stop`.
+    pub(crate) async fn run(mut self, client: Client, stop: CancellationToken) {
+        let mut events = watch_all(&client);
+        let kinds = events.len();
+        let mut dirty = true;
+        let mut drawn = Instant::now();
+        loop {
+            let redraw = drawn + if dirty { REDRAW } else { RESIZE };
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                () = sleep_until(redraw), if self.style == Style::Drawn => {
+                    self.draw();
+                    drawn = Instant::now();
+                    dirty = false;
+                }
+                Ok(()) = self.news.changed() => {
+                    dirty = true;
+                    self.tell_problems();
+                }
+                Some((kind, event)) = events.next() => {
+                    dirty = true;
+                    self.take(&kind, event);
+                }
+            }
+            if self.listed.len() == kinds
+                && self.news.borrow().settled
+                && self.rows.values().all(|row| row.settled)
+            {
+                self.settled.open();
+            }
+        }
+        if self.style == Style::Drawn {
+            self.draw();
+        }
+    }
+
+    fn draw(&mut self) {
+        self.canvas = canvas();
+        let news = self.news.borrow_and_update().clone();
+        out::show(frame(&self.rows, &news, self.canvas));
+    }
+
+    fn take(&mut self, kind: &str, event: watcher::Event<DynamicObject>) {
+        match event {
+            watcher::Event::Init => {
+                self.seen.insert(kind.to_owned(), BTreeSet::new());
+            }
+            watcher::Event::InitApply(object) => {
+                let key = self.put(kind, &object);
+                self.seen.entry(kind.to_owned()).or_default().insert(key);
+            }
+            watcher::Event::InitDone => {
+                let seen = self.seen.remove(kind).unwrap_or_default();
+                let lower = kind.to_lowercase();
+                let gone: Vec<RowKey> = self
+                    .rows
+                    .keys()
+                    .filter(|key| key.kind == lower && !seen.contains(*key))
+                    .cloned()
+                    .collect();
+                gone.iter().for_each(|key| self.remove(key));
+                self.listed.insert(lower);
+            }
+            watcher::Event::Apply(object) => {
+                self.put(kind, &object);
+            }
+            watcher::Event::Delete(object) => self.remove(&RowKey::new(kind, &object)),
+        }
+    }
+
+    fn put(&mut self, kind: &str, object: &DynamicObject) -> RowKey {
+        let key = RowKey::new(kind, object);
+        let row = Row::new(key.group, object);
+        let before = self.rows.get(&key);
+        if before != Some(&row) {
+            let left = before.map(|before| before.word.as_str());
+            self.census.count(&key.kind, left, Some(&row.word));
+            let shown = |row: &Row| format!("{} {} {}", key.text(), row.word, row.detail);
+            if self.style == Style::Lines && before.map(shown) != Some(shown(&row)) {
+                out::say(shown(&row).trim_end());
+            }
+            self.rows.insert(key.clone(), row);
+        }
+        key
+    }
+
+    fn remove(&mut self, key: &RowKey) {
+        if let Some(row) = self.rows.remove(key) {
+            self.census.count(&key.kind, Some(&row.word), None);
+            if self.style == Style::Lines {
+                out::say(&format!("{} Deleted", key.text()));
+            }
+        }
+    }
+
+    /// Tells each problem once, and that it is gone.
+    fn tell_problems(&mut self) {
+        let problems = self.news.borrow_and_update().problems.clone();
+        if self.style == Style::Lines {
+            for problem in problems
+                .iter()
+                .filter(|problem| !self.told.contains(problem))
+            {
+                out::complain(&format!("bindery: {problem}"));
+            }
+            let files = |problems: &[Problem]| -> BTreeSet<String> {
+                problems
+                    .iter()
+                    .map(|problem| problem.file.clone())
+                    .collect()
+            };
+            for file in files(&self.told).difference(&files(&problems)) {
+                let what = if file.is_empty() { "the folder" } else { file };
+                out::complain(&format!("bindery: {what} is fine again"));
+            }
+        }
+        self.told = problems;
+    }
+}
+
+/// Events of all kinds of ours, with the kind.
+fn watch_all(client: &Client) -> Events {
+    let streams = bindery_api::crds().into_iter().map(|crd| {
+        let kind = crd.spec.names.kind.clone();
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(&crd));
+        let named = kind.clone();
+        watcher(api, watcher::Config::default())
+            .default_backoff()
+            .inspect_err(move |error| tracing::debug!(%error, kind, "the view lost its watch"))
+            .filter_map(async |event| event.ok())
+            .map(move |event| (named.clone(), event))
+            .boxed()
+    });
+    streams.collect()
+}
+
+fn resource(crd: &CustomResourceDefinition) -> ApiResource {
+    let version = crd
+        .spec
+        .versions
+        .first()
+        .map(|version| version.name.as_str());
+    let kind = GroupVersionKind::gvk(
+        &crd.spec.group,
+        version.unwrap_or_default(),
+        &crd.spec.names.kind,
+    );
+    ApiResource::from_gvk_with_plural(&kind, &crd.spec.names.plural)
+}
+
+fn canvas() -> Canvas {
+    let (width, height) = terminal_size::terminal_size().map_or((80, 24), |(width, height)| {
+        (usize::from(width.0), usize::from(height.0))
+    });
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    Canvas {
+        width,
+        height,
+        paint: if plain { Paint::Plain } else { Paint::Colours },
+    }
+}

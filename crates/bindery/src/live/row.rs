@@ -1,0 +1,247 @@
+//! One object in one line.
+
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use serde_json::Value;
+
+/// The lines that an object has in DNS, or is about to have.
+const PUBLISHED: &str = "bindery.dev/published";
+
+/// Which object a line is about. Zones come first, then records, then endpoints.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RowKey {
+    pub(crate) group: Group,
+    pub(crate) kind: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// What kind of thing an object declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Group {
+    Zone,
+    Record,
+    Endpoint,
+}
+
+/// How an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mood {
+    Bad,
+    Waiting,
+    Good,
+}
+
+/// What is to be said about an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) mood: Mood,
+    /// `Ready`, `Programmed`, or the reason why not.
+    pub(crate) word: String,
+    pub(crate) detail: String,
+    /// Whether this is about the object as it is now.
+    pub(crate) settled: bool,
+}
+
+impl RowKey {
+    /// The key of an object of `kind`.
+    pub(crate) fn new(kind: &str, object: &DynamicObject) -> Self {
+        let group = match kind {
+            "DNSZone" => Group::Zone,
+            "DNSEndpoint" => Group::Endpoint,
+            _ => Group::Record,
+        };
+        Self {
+            group,
+            kind: kind.to_lowercase(),
+            namespace: object.namespace().unwrap_or_default(),
+            name: object.name_any(),
+        }
+    }
+
+    /// The object as users write it.
+    pub(crate) fn text(&self) -> String {
+        format!("{}/{}/{}", self.kind, self.namespace, self.name)
+    }
+}
+
+impl Row {
+    /// What the object's status says.
+    pub(crate) fn new(group: Group, object: &DynamicObject) -> Self {
+        let generation = object.metadata.generation;
+        let condition = condition(group, &object.data);
+        let text = |field: &str| {
+            let found = condition
+                .and_then(|found| found.get(field))
+                .and_then(Value::as_str);
+            found.unwrap_or_default()
+        };
+        let observed = condition.and_then(|found| found.get("observedGeneration"));
+        let settled = observed.and_then(Value::as_i64) == generation && generation.is_some();
+        if object.metadata.deletion_timestamp.is_some() {
+            let detail = text("message").to_owned();
+            return Self {
+                mood: Mood::Waiting,
+                word: "Deleting".to_owned(),
+                detail,
+                settled: true,
+            };
+        }
+        let (mood, word, detail) = match text("status") {
+            "True" => (Mood::Good, text("type").to_owned(), detail(group, object)),
+            "False" => (
+                Mood::Bad,
+                text("reason").to_owned(),
+                text("message").to_owned(),
+            ),
+            _ => (
+                Mood::Waiting,
+                "Pending".to_owned(),
+                text("message").to_owned(),
+            ),
+        };
+        // Reasons of work under way are no cause for alarm.
+        let under_way = ["Pending", "Progressing", "ZoneNotReady"].contains(&word.as_str());
+        let mood = if mood == Mood::Bad && under_way {
+            Mood::Waiting
+        } else {
+            mood
+        };
+        Self {
+            mood,
+            word,
+            detail: detail.replace('\n', " "),
+            settled,
+        }
+    }
+}
+
+/// The condition that sums the others up.
+fn condition(group: Group, data: &Value) -> Option<&Value> {
+    let conditions = data.pointer("/status/conditions")?.as_array()?;
+    let find = |kind: &str| conditions.iter().find(|found| found["type"] == kind);
+    match group {
+        Group::Zone | Group::Record => find("Ready"),
+        Group::Endpoint => {
+            let refused = find("Accepted").filter(|accepted| accepted["status"] == "False");
+            refused.or_else(|| find("Programmed"))
+        }
+    }
+}
+
+fn detail(group: Group, object: &DynamicObject) -> String {
+    let text = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_str);
+    let published = object
+        .annotations()
+        .get(PUBLISHED)
+        .map(|lines| published(lines));
+    match group {
+        Group::Zone => text("/spec/zoneName").unwrap_or_default().to_owned(),
+        Group::Record => {
+            let zone = text("/status/zone")
+                .or_else(|| text("/status/zoneRef/zoneName"))
+                .or_else(|| {
+                    object
+                        .annotations()
+                        .get("bindy.firestoned.io/zone")
+                        .map(String::as_str)
+                })
+                .unwrap_or_default();
+            format!("{zone} {}", published.unwrap_or_default())
+                .trim()
+                .to_owned()
+        }
+        Group::Endpoint => published.unwrap_or_default(),
+    }
+}
+
+/// Zone-file lines without TTL and class, one name and type after the other.
+fn published(lines: &str) -> String {
+    let mut text = String::new();
+    let mut last = None;
+    for line in lines.lines() {
+        let mut words = line.splitn(5, ' ');
+        let (Some(name), _, _, Some(rtype), Some(data)) = (
+            words.next(),
+            words.next(),
+            words.next(),
+            words.next(),
+            words.next(),
+        ) else {
+            continue;
+        };
+        if last == Some((name, rtype)) {
+            text += &format!(" {data}");
+        } else {
+            let comma = if text.is_empty() { "" } else { ", " };
+            text += &format!("{comma}{name} {rtype} {data}");
+        }
+        last = Some((name, rtype));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(kind: &str, metadata: &str, status: &str) -> String {
+        let text = format!(
+            "{{apiVersion: v1, kind: {kind}, spec: {{zoneName: example.com}}, \
+             metadata: {{name: x, namespace: default, generation: 2, {metadata}}}, \
+             status: {status}}}"
+        );
+        let object: DynamicObject = serde_saphyr::from_str(&text).expect("a fixture is YAML");
+        let key = RowKey::new(kind, &object);
+        let row = Row::new(key.group, &object);
+        let settled = if row.settled { "" } else { " (old)" };
+        format!("{} {} {}{settled}", key.text(), row.word, row.detail)
+    }
+
+    #[test]
+    fn a_record_shows_its_zone_and_what_is_published() {
+        let annotations = "annotations: {bindery.dev/published: \
+            \"www.example.com. 300 IN A 192.0.2.1\\nwww.example.com. 300 IN A 192.0.2.2\"}";
+        let status = "{zone: example.com, conditions: \
+            [{type: Ready, status: 'True', reason: R, message: m, observedGeneration: 2}]}";
+        assert_eq!(
+            check("ARecord", annotations, status),
+            "arecord/default/x Ready example.com www.example.com. A 192.0.2.1 192.0.2.2"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_shown_with_its_reason() {
+        let status = "{conditions: [{type: Ready, status: 'False', reason: Conflict, \
+            message: \"taken by b\", observedGeneration: 1}]}";
+        assert_eq!(
+            check("ARecord", "", status),
+            "arecord/default/x Conflict taken by b (old)"
+        );
+        assert_eq!(
+            check("ARecord", "", "{}"),
+            "arecord/default/x Pending  (old)"
+        );
+    }
+
+    #[test]
+    fn an_endpoint_that_is_not_accepted_says_so() {
+        let status = "{conditions: [\
+            {type: Programmed, status: 'True', reason: P, message: m, observedGeneration: 2},\
+            {type: Accepted, status: 'False', reason: NoMatchingZone, message: 'no zone', \
+             observedGeneration: 2}]}";
+        assert_eq!(
+            check("DNSEndpoint", "", status),
+            "dnsendpoint/default/x NoMatchingZone no zone"
+        );
+    }
+
+    #[test]
+    fn a_zone_shows_its_name() {
+        let status = "{conditions: [{type: Ready, status: 'True', observedGeneration: 2}]}";
+        assert_eq!(
+            check("DNSZone", "", status),
+            "dnszone/default/x Ready example.com"
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! `bindery run`: the controllers against a Kubernetes API and a name server that is not ours.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use bindery_engine::Servers;
+use bindery_engine::ports::NameServer;
+use bindery_engine::supervisor::Supervisor;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::Run;
+use crate::metrics::{Readiness, Sources};
+use crate::stop::Signals;
+use crate::{address, control, data, kinds, log, metrics, nameserver, up};
+
+/// Runs until a signal comes or something falls.
+pub(crate) async fn run(flags: Run) -> Result<()> {
+    log::start(&flags.watching, "info,kube=warn")?;
+    let signals = Signals::take()?;
+    let stop = CancellationToken::new();
+    let (base, work) = tokio::select! {
+        biased;
+        () = signals.hurry() => return Ok(()),
+        started = start(&flags, stop.clone()) => started?,
+    };
+    up::run(base, work, signals, stop).await
+}
+
+async fn start(flags: &Run, stop: CancellationToken) -> Result<(Supervisor, Supervisor)> {
+    let key = data::read_key(&flags.tsig_key_file)?;
+    let metrics_address = flags.watching.metrics_address;
+    let listener = address::listen(metrics_address, "--metrics-address").await?;
+    let client = connect(flags.kubeconfig.as_deref()).await?;
+    let missing = kinds::fetch_missing(&client).await?;
+    if !missing.is_empty() {
+        bail!(
+            "the cluster does not serve {}; install the kinds with `bindery crds | kubectl apply \
+             -f -`",
+            missing.join(", ")
+        );
+    }
+    let server: Arc<dyn NameServer> = Arc::new(bindery_dns::Server::new(
+        flags.nameserver.clone(),
+        Some(key),
+    ));
+    let readiness = Readiness::default();
+    let mut sources = Sources::new(readiness.clone());
+    let mut base = Supervisor::new(CancellationToken::new());
+    let mut work = Supervisor::new(stop);
+    let answers = readiness.gate("the name server");
+    base.spawn(
+        "name server's readiness",
+        nameserver::watch_answers(Arc::clone(&server), answers, base.stop_token()),
+    );
+    let engine = control::start(
+        control::Wanted {
+            client,
+            servers: Servers { server, host: None },
+            address: flags.nameserver.clone(),
+            readiness: &readiness,
+        },
+        &mut work,
+    );
+    sources.add_control(&engine);
+    base.spawn(
+        "metrics",
+        metrics::serve(listener, sources, base.stop_token()),
+    );
+    tracing::info!(nameserver = flags.nameserver, "bindery runs");
+    Ok((base, work))
+}
+
+async fn connect(kubeconfig: Option<&Path>) -> Result<Client> {
+    let config = match kubeconfig {
+        Some(path) => {
+            let read = Kubeconfig::read_from(path)
+                .with_context(|| format!("cannot read --kubeconfig {}", path.display()))?;
+            Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
+                .await
+                .with_context(|| format!("cannot use --kubeconfig {}", path.display()))?
+        }
+        None => Config::infer().await.context(
+            "no cluster is configured: give --kubeconfig, set KUBECONFIG, or run in a pod",
+        )?,
+    };
+    let url = config.cluster_url.clone();
+    let client = Client::try_from(config).context("cannot make a client for the cluster")?;
+    client
+        .apiserver_version()
+        .await
+        .with_context(|| format!("the Kubernetes API at {url} does not answer"))?;
+    Ok(client)
+}

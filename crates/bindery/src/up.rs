@@ -1,0 +1,244 @@
+//! `bindery up`: everything on one machine, from a folder of YAML files.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use bindery_embedded::ServeOptions;
+use bindery_engine::supervisor::{Ended, Supervisor};
+use tokio_util::sync::CancellationToken;
+
+use crate::banner::Banner;
+use crate::cli::Up;
+use crate::folder::{Keeper, Reader};
+use crate::live::{Census, Overview, Style};
+use crate::metrics::{Readiness, Sources};
+use crate::stop::Signals;
+use crate::{address, control, data, kinds, log, metrics, nameserver, out};
+
+/// The shortest token that is worth the name.
+const TOKEN_LEN_MIN: usize = 16;
+
+/// Runs until a signal comes or something falls.
+pub(crate) async fn up(flags: Up) -> Result<()> {
+    let style = if out::is_terminal() {
+        Style::Drawn
+    } else {
+        Style::Lines
+    };
+    log::start(&flags.watching, "warn")?;
+    let signals = Signals::take()?;
+    let stop = CancellationToken::new();
+    let (base, work) = tokio::select! {
+        biased;
+        () = signals.hurry() => return Ok(()),
+        started = start(&flags, style, stop.clone()) => started?,
+    };
+    run(base, work, signals, stop).await
+}
+
+/// Starts everything, each part when what it needs is there: data folder, API, kinds, name server,
+/// controllers, folder.
+async fn start(
+    flags: &Up,
+    style: Style,
+    stop: CancellationToken,
+) -> Result<(Supervisor, Supervisor)> {
+    check_folder(&flags.dir)?;
+    let token = token(flags.api_address, flags.token_file.as_deref())?;
+    let folder = match &flags.data_dir {
+        Some(folder) => folder.clone(),
+        None => data::default_folder(&flags.dir)?,
+    };
+    let api = data::open_api(&folder)?;
+    let api_listener = address::listen(flags.api_address, "--api-address").await?;
+    let metrics_address = flags.watching.metrics_address;
+    let metrics_listener = address::listen(metrics_address, "--metrics-address").await?;
+    let key = data::tsig_key(&folder)?;
+    let client = api.client();
+    kinds::install(&client).await?;
+
+    // What the controllers stand on stops after them, so that what is in flight can end.
+    let mut base = Supervisor::new(CancellationToken::new());
+    let dns = nameserver::start(nameserver::Wanted {
+        server: flags.server,
+        address: flags.dns_address,
+        data: &folder,
+        key: &key,
+        stop: base.stop_token(),
+    })
+    .await?;
+    let api_address = address::local(&api_listener)?;
+    let banner = Banner {
+        folder: flags.dir.clone(),
+        data: folder,
+        api: nameserver::reachable(api_address),
+        token_file: flags.token_file.clone(),
+        dns: nameserver::reachable(dns.address),
+        dns_what: dns.what,
+        metrics: address::local(&metrics_listener)?,
+    };
+    banner.say(&Reader::new(flags.dir.clone()).read().unwrap_or_default());
+
+    let readiness = Readiness::default();
+    let mut sources = Sources::new(readiness.clone());
+    let mut work = Supervisor::new(stop.clone());
+    let options = ServeOptions {
+        token,
+        ..ServeOptions::default()
+    };
+    base.spawn("API", api.serve(api_listener, options, base.stop_token()));
+    base.spawn("name server", dns.task);
+    let answers = readiness.gate("the name server");
+    base.spawn(
+        "name server's readiness",
+        nameserver::watch_answers(Arc::clone(&dns.servers.server), answers, base.stop_token()),
+    );
+    let engine = control::start(
+        control::Wanted {
+            client: client.clone(),
+            servers: dns.servers,
+            address: banner.dns.to_string(),
+            readiness: &readiness,
+        },
+        &mut work,
+    );
+    sources.add_control(&engine);
+    let census = Census::default();
+    sources
+        .registry
+        .register_collector(Box::new(census.clone()));
+    let settled = readiness.gate("the first objects");
+    let (keeper, news) = Keeper::new(flags.dir.clone(), client.clone()).await?;
+    let overview = Overview::new(style, news, census, settled);
+    work.spawn("folder", keeper.run(stop.clone()));
+    work.spawn("view", overview.run(client, stop));
+    base.spawn(
+        "metrics",
+        metrics::serve(metrics_listener, sources, base.stop_token()),
+    );
+    Ok((base, work))
+}
+
+/// Runs until told to stop, the work first and then what it stands on.
+pub(crate) async fn run(
+    base: Supervisor,
+    work: Supervisor,
+    signals: Signals,
+    stop: CancellationToken,
+) -> Result<()> {
+    let base_stop = base.stop_token();
+    let run_work = async {
+        let ended = work.run().await;
+        base_stop.cancel();
+        ended
+    };
+    let run_base = async {
+        let ended = base.run().await;
+        stop.cancel();
+        ended
+    };
+    let both = async { tokio::join!(run_work, run_base) };
+    let ended = tokio::select! {
+        biased;
+        ended = both => ended,
+        never = signals.watch(stop.clone()) => match never {},
+    };
+    match ended {
+        (Ended::Fell(what), _) | (_, Ended::Fell(what)) => {
+            bail!("the {what} ended by itself; please report this with the lines above")
+        }
+        (Ended::Stopped, Ended::Stopped) => Ok(()),
+    }
+}
+
+fn check_folder(folder: &Path) -> Result<()> {
+    match fs::metadata(folder) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => bail!(
+            "{} is a file; give the folder that holds your YAML files",
+            folder.display()
+        ),
+        Err(error) => Err(error).with_context(|| {
+            format!(
+                "cannot read the folder {}; make it, or give another one",
+                folder.display()
+            )
+        }),
+    }
+}
+
+/// The token of the API, without which it listens on loopback only.
+fn token(address: SocketAddr, file: Option<&Path>) -> Result<Option<Arc<str>>> {
+    let Some(file) = file else {
+        if !address.ip().is_loopback() {
+            bail!(
+                "--api-address {address} can be reached from other machines and would be open to \
+                 all; protect it with --token-file, or use 127.0.0.1"
+            );
+        }
+        return Ok(None);
+    };
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("cannot read --token-file {}", file.display()))?;
+    let token = text.trim();
+    let is_plain = token.bytes().all(|byte| byte.is_ascii_graphic());
+    if token.len() < TOKEN_LEN_MIN || !is_plain {
+        bail!(
+            "--token-file {} must hold at least {TOKEN_LEN_MIN} plain characters on one line; try \
+             `openssl rand -hex 32`",
+            file.display()
+        );
+    }
+    Ok(Some(token.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(address: &str, content: Option<&str>) -> Result<Option<String>, String> {
+        let folder = tempfile::tempdir().expect("there is room");
+        let file: Option<std::path::PathBuf> = content.map(|content| {
+            let file = folder.path().join("token");
+            fs::write(&file, content).expect("it is ours");
+            file
+        });
+        let address = address.parse().expect("a fixture is an address");
+        let found = token(address, file.as_deref()).map_err(|error| format!("{error:#}"))?;
+        Ok(found.map(|token| token.to_string()))
+    }
+
+    #[test]
+    fn only_loopback_is_open_without_a_token() {
+        assert_eq!(check("127.0.0.1:1", None), Ok(None));
+        assert_eq!(check("[::1]:1", None), Ok(None));
+        for address in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1"] {
+            let message = check(address, None).expect_err(address);
+            assert!(message.contains("--token-file"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_token_has_to_be_one() {
+        let token = "0123456789abcdef".to_owned();
+        assert_eq!(
+            check("0.0.0.0:1", Some("0123456789abcdef\n")),
+            Ok(Some(token))
+        );
+        for bad in ["", "short", "two words that are long enough", "a\nb"] {
+            check("0.0.0.0:1", Some(bad)).expect_err(bad);
+        }
+    }
+
+    #[test]
+    fn a_missing_folder_is_told() {
+        let message = format!(
+            "{:#}",
+            check_folder(Path::new("/nonexistent")).expect_err("it is not")
+        );
+        assert!(message.contains("/nonexistent"), "{message}");
+    }
+}
