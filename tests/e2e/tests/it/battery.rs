@@ -9,6 +9,7 @@ mod delete;
 mod discovery;
 mod dry_run;
 mod output;
+mod own_kinds;
 mod patches;
 mod read;
 mod refusals;
@@ -49,6 +50,7 @@ fn cases() -> Vec<Case> {
         discovery::cases(),
         builtin::cases(),
         refusals::cases(),
+        own_kinds::cases(),
     ]
     .into_iter()
     .flatten()
@@ -56,8 +58,7 @@ fn cases() -> Vec<Case> {
 }
 
 fn trial(subject: Subject, case: Case) -> Trial {
-    let name = case.name.trim_start_matches("it::");
-    Trial::test(format!("{}::{name}", subject.as_str()), move || {
+    Trial::test(format!("{}::{}", subject.as_str(), case.name), move || {
         let http = subject.http().map_err(Failed::from)?;
         block_on(async move { (case.run)(Scene::new(http, subject).await).await });
         Ok(())

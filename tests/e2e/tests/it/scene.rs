@@ -15,12 +15,15 @@ use crate::subject::Subject;
 /// How often a condition is looked at again.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
+/// The body of a case.
+pub(crate) type Run = Box<dyn FnOnce(Scene) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+
 /// One named case of a suite.
 pub(crate) struct Case {
     /// Module and function, as in `battery::create::…`.
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     /// What it does.
-    pub(crate) run: fn(Scene) -> Pin<Box<dyn Future<Output = ()> + Send>>,
+    pub(crate) run: Run,
 }
 
 /// Lists the cases of a module; one that is not listed is dead code and does not compile in CI.
@@ -28,8 +31,8 @@ macro_rules! cases {
     ($($name:ident),* $(,)?) => {
         pub(crate) fn cases() -> Vec<$crate::scene::Case> {
             vec![$($crate::scene::Case {
-                name: concat!(module_path!(), "::", stringify!($name)),
-                run: |scene| Box::pin($name(scene)),
+                name: concat!(module_path!(), "::", stringify!($name)).replace("it::", ""),
+                run: Box::new(|scene| Box::pin($name(scene))),
             }),*]
         }
     };

@@ -1,10 +1,12 @@
 //! The API servers that a suite can be run on, each started when its first case runs.
 
+use std::fs;
 use std::future::Future;
+use std::path::Path;
 use std::sync::{LazyLock, Mutex, OnceLock};
 
 use anyhow::{Context, Result};
-use bindery_e2e::http::{Call, Http};
+use bindery_e2e::http::{Call, Http, PATIENCE};
 use bindery_e2e::kubernetes::Kubernetes;
 use bindery_embedded::{EmbeddedApi, Options, ServeOptions};
 use http::Method;
@@ -13,6 +15,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 /// What a case is run on.
@@ -120,25 +123,44 @@ async fn start_embedded() -> Result<Http> {
     Ok(http)
 }
 
-/// Installs the kinds of the battery and waits until they are served.
+/// The definitions that `cargo xtask crd` wrote.
+pub(crate) fn own_definitions() -> Vec<Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
+    let entries = fs::read_dir(&folder).expect("deploy/crds is part of the checkout");
+    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|file| {
+        file.extension()
+            .is_some_and(|extension| extension == "yaml")
+    });
+    files.sort();
+    let read = |file| yaml(&fs::read_to_string(file).expect("a definition can be read"));
+    files.into_iter().map(read).collect()
+}
+
+/// Installs the kinds of the battery and Bindery's own, and waits until they are served.
 async fn install_kinds(http: &Http) -> Result<()> {
     let target = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    for text in [
-        include_str!("../../fixtures/widgets.yaml"),
-        include_str!("../../fixtures/gadgets.yaml"),
-    ] {
+    let mut definitions = own_definitions();
+    definitions.push(yaml(include_str!("../../fixtures/widgets.yaml")));
+    definitions.push(yaml(include_str!("../../fixtures/gadgets.yaml")));
+    for definition in &definitions {
         let answer = http
-            .send(Call::new(Method::POST, target).json(&yaml(text)))
+            .send(Call::new(Method::POST, target).json(definition))
             .await?;
-        anyhow::ensure!(answer.code == 201, "the kind is refused: {}", answer.text);
+        anyhow::ensure!(answer.code == 201, "a kind is refused: {}", answer.text);
     }
-    for plural in ["widgets", "gadgets"] {
-        let deadline = tokio::time::Instant::now() + bindery_e2e::http::PATIENCE;
-        let list = format!("/apis/battery.bindery.dev/v1/{plural}");
+    let deadline = Instant::now() + PATIENCE;
+    for definition in &definitions {
+        let spec = &definition["spec"];
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (group, plural) = (word(&spec["group"]), word(&spec["names"]["plural"]));
+        let list = format!(
+            "/apis/{group}/{}/{plural}",
+            word(&spec["versions"][0]["name"])
+        );
         while http.send(Call::new(Method::GET, &list)).await?.code != 200 {
-            let left = deadline.checked_duration_since(tokio::time::Instant::now());
-            left.with_context(|| format!("{plural} are not served"))?;
-            tokio::time::sleep(crate::scene::POLL_INTERVAL).await;
+            anyhow::ensure!(Instant::now() < deadline, "{plural} are not served");
+            sleep(crate::scene::POLL_INTERVAL).await;
         }
     }
     Ok(())
