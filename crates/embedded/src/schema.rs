@@ -27,6 +27,9 @@ use crate::schema::path::Path;
 /// leave ample stack.
 pub const DEPTH_MAX: usize = 100;
 
+/// Stack for compiling one schema: rules of [16 KiB](rules) can nest a few thousand levels.
+const COMPILE_STACK_BYTES: usize = 256 << 20;
+
 /// Why a field was refused, with the words that Kubernetes uses in `details.causes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CauseReason {
@@ -106,7 +109,22 @@ impl Structural {
         if !causes.is_empty() {
             return Err(causes);
         }
-        compile::root(open_api_v3_schema).map(|root| Self { root })
+        // The parser of rules recurses deeply; a stack of its own keeps any rule from overflowing.
+        let compiled = std::thread::scope(|scope| {
+            std::thread::Builder::new()
+                .name("schema".to_owned())
+                .stack_size(COMPILE_STACK_BYTES)
+                .spawn_scoped(scope, || compile::root(open_api_v3_schema))
+                .map(std::thread::ScopedJoinHandle::join)
+        });
+        match compiled {
+            Ok(Ok(root)) => root.map(|root| Self { root }),
+            Ok(Err(_)) | Err(_) => Err(vec![Cause {
+                reason: CauseReason::InternalError,
+                message: "Internal error: the schema could not be compiled".to_owned(),
+                field: "openAPIV3Schema".to_owned(),
+            }]),
+        }
     }
 
     /// A schema that keeps and accepts everything.

@@ -29,6 +29,10 @@ impl<'a> Path<'a> {
         }
     }
 
+    pub(crate) fn is_root(&self) -> bool {
+        self.parent.is_none()
+    }
+
     pub(crate) fn field(&'a self, name: &'a str) -> Self {
         self.then(Step::Field(name))
     }

@@ -1,0 +1,237 @@
+//! The functions that rules may call.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use kube_cel::KubeCelExt as _;
+use kube_cel::cel::extractors::This;
+use kube_cel::cel::objects::{Key, OptionalValue};
+use kube_cel::cel::{Context, ExecutionError, FunctionContext, Value};
+use regex::Regex;
+
+use crate::schema::compile;
+
+/// The name under which we do the work of the operator `.?`.
+pub(crate) const OPTIONAL_SELECT: &str = "@optional_select";
+/// Compiled patterns kept per thread; a rule's patterns are nearly always literals.
+const PATTERNS_MAX: usize = 256;
+
+/// Functions of the language itself.
+const STANDARD: &[&str] = &[
+    "bytes",
+    "contains",
+    "double",
+    "duration",
+    "dyn",
+    "endsWith",
+    "getDate",
+    "getDayOfMonth",
+    "getDayOfWeek",
+    "getDayOfYear",
+    "getFullYear",
+    "getHours",
+    "getMilliseconds",
+    "getMinutes",
+    "getMonth",
+    "getSeconds",
+    "hasValue",
+    "int",
+    "matches",
+    "max",
+    "min",
+    "none",
+    "of",
+    "ofNonZeroValue",
+    "or",
+    "orValue",
+    "size",
+    "startsWith",
+    "string",
+    "timestamp",
+    "uint",
+    "value",
+];
+/// Functions that Kubernetes adds.
+const KUBERNETES: &[&str] = &[
+    "abs",
+    "add",
+    "asApproximateFloat",
+    "asInteger",
+    "bitAnd",
+    "bitNot",
+    "bitOr",
+    "bitShiftLeft",
+    "bitShiftRight",
+    "bitXor",
+    "byte",
+    "ceil",
+    "charAt",
+    "cidr",
+    "compareTo",
+    "containsCIDR",
+    "containsIP",
+    "date",
+    "datetime",
+    "decode",
+    "distinct",
+    "dns1035Label",
+    "dns1035LabelPrefix",
+    "dns1123Label",
+    "dns1123LabelPrefix",
+    "dns1123Subdomain",
+    "dns1123SubdomainPrefix",
+    "encode",
+    "equivalent",
+    "escapeKey",
+    "family",
+    "find",
+    "findAll",
+    "first",
+    "flatten",
+    "floor",
+    "format",
+    "getEscapedPath",
+    "getHost",
+    "getHostname",
+    "getPort",
+    "getQuery",
+    "getScheme",
+    "greatest",
+    "indexOf",
+    "intersects",
+    "ip",
+    "isCIDR",
+    "isCIDRv4",
+    "isCIDRv6",
+    "isCanonical",
+    "isFinite",
+    "isGlobalUnicast",
+    "isGreaterThan",
+    "isIP",
+    "isIPv4",
+    "isIPv6",
+    "isInf",
+    "isInteger",
+    "isLessThan",
+    "isLinkLocalMulticast",
+    "isLinkLocalUnicast",
+    "isLoopback",
+    "isNaN",
+    "isQuantity",
+    "isSemver",
+    "isSorted",
+    "isURL",
+    "isUnspecified",
+    "join",
+    "labelValue",
+    "last",
+    "lastIndexOf",
+    "least",
+    "lowerAscii",
+    "major",
+    "masked",
+    "minor",
+    "named",
+    "patch",
+    "prefixLength",
+    "qualifiedName",
+    "quantity",
+    "quote",
+    "range",
+    "replace",
+    "reverse",
+    "round",
+    "semver",
+    "sign",
+    "slice",
+    "sort",
+    "split",
+    "sqrt",
+    "sub",
+    "substring",
+    "sum",
+    "trim",
+    "trunc",
+    "upperAscii",
+    "uri",
+    "url",
+    "uuid",
+    "validate",
+];
+
+/// A context that knows all functions and no variables.
+pub(crate) fn base() -> &'static Context<'static> {
+    static BASE: LazyLock<Context<'static>> = LazyLock::new(|| {
+        let mut context = Context::default().with_all();
+        context.add_function("matches", matches);
+        context.add_function("size", size);
+        context.add_function("dyn", Ok::<Value, ExecutionError>);
+        context.add_function(OPTIONAL_SELECT, optional_select);
+        context
+    });
+    &BASE
+}
+
+/// Whether rules may call a function of this name.
+pub(crate) fn is_known(name: &str) -> bool {
+    STANDARD.contains(&name) || KUBERNETES.contains(&name)
+}
+
+fn matches(
+    context: &FunctionContext<'_, '_>,
+    This(text): This<Arc<String>>,
+    pattern: Arc<String>,
+) -> Result<bool, ExecutionError> {
+    thread_local! {
+        static PATTERNS: RefCell<BTreeMap<Arc<String>, Regex>> = const { RefCell::new(BTreeMap::new()) };
+    }
+    PATTERNS.with_borrow_mut(|patterns| {
+        if let Some(regex) = patterns.get(&pattern) {
+            return Ok(regex.is_match(&text));
+        }
+        let regex = compile::regex(&pattern).map_err(|why| context.error(why))?;
+        let found = regex.is_match(&text);
+        if patterns.len() >= PATTERNS_MAX {
+            patterns.clear();
+        }
+        patterns.insert(pattern, regex);
+        Ok(found)
+    })
+}
+
+/// Strings count in characters, not bytes.
+fn size(
+    context: &FunctionContext<'_, '_>,
+    This(value): This<Value>,
+) -> Result<i64, ExecutionError> {
+    let count = match &value {
+        Value::String(text) => text.chars().count(),
+        Value::List(list) => list.len(),
+        Value::Map(map) => map.map.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => return Err(context.error("no such overload")),
+    };
+    Ok(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// `value.?name`: the member if there is one.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the interpreter takes functions that can fail"
+)]
+fn optional_select(value: Value, name: Arc<String>) -> Result<Value, ExecutionError> {
+    let holder = match &value {
+        Value::Opaque(opaque) => match opaque.downcast_ref::<OptionalValue>() {
+            Some(optional) => optional.value().cloned(),
+            None => None,
+        },
+        other => Some(other.clone()),
+    };
+    let member = holder.and_then(|holder| match holder {
+        Value::Map(map) => map.map.get(&Key::String(name)).cloned(),
+        _ => None,
+    });
+    let optional = member.map_or_else(OptionalValue::none, OptionalValue::of);
+    Ok(Value::Opaque(Arc::new(optional)))
+}
