@@ -147,6 +147,8 @@ impl Core {
             });
             transaction.put(&id, &mut namespace);
         }
+        // Nobody can have seen anything of this store before it was opened.
+        transaction.forget_past();
         transaction.finish();
     }
 

@@ -43,9 +43,10 @@ impl Draft<'_> {
         match &kind.custom {
             Some(custom) => faults.extend(self.check_schema(custom, value)),
             None if &*kind.resource == CRD_RESOURCE => {
-                faults.extend(kinds::check_crd(value));
+                faults.extend(kinds::definition_problems(value, self.before));
                 if faults.is_empty() {
-                    kinds::accept_crd(value, &self.core.now());
+                    let served = self.core.registry.current(&self.core.store);
+                    kinds::accept_definition(value, &served, &self.core.now());
                 }
             }
             None => faults.extend(defaults::problems(&kind.resource, value, self.before)),
@@ -202,15 +203,22 @@ pub(crate) fn check_type(kind: &Kind, value: &mut Value) -> Result<(), Failure> 
         )));
     }
     if given != &*kind.kind {
-        return Err(Failure::bad_request(format!(
-            "{given} in version {:?} cannot be handled as a {}",
-            &*kind.version, kind.kind
-        )));
+        return Err(wrong_kind(kind, value));
     }
     if value["metadata"].is_null() {
         value["metadata"] = json!({});
     }
     Ok(())
+}
+
+fn wrong_kind(kind: &Kind, value: &Value) -> Failure {
+    if kind.custom.is_none() {
+        let given = value["kind"].as_str().unwrap_or_default();
+        return unreadable(kind, &format!("it is a {given}"));
+    }
+    let fault = Fault::invalid("kind", &value["kind"], &format!("must be {}", kind.kind));
+    let name = value["metadata"]["name"].as_str().unwrap_or_default();
+    Failure::invalid(kind.subject(), name, &[fault])
 }
 
 fn unreadable(kind: &Kind, why: &str) -> Failure {

@@ -22,6 +22,14 @@ impl ApiBody {
         Self(Content::Done((!bytes.is_empty()).then_some(bytes)))
     }
 
+    /// Rewrites a finished document.
+    pub(crate) fn map(self, change: impl FnOnce(Bytes) -> Bytes) -> Self {
+        match self.0 {
+            Content::Done(Some(bytes)) => Self::full(change(bytes)),
+            other @ (Content::Done(None) | Content::Lines(_)) => Self(other),
+        }
+    }
+
     pub(crate) fn lines(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self(Content::Lines(Box::pin(stream)))
     }

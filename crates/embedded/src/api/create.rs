@@ -140,7 +140,10 @@ impl Core {
         if call.target.kind.namespaced {
             check_namespace_lives(&transaction, call, &id)?;
         }
-        if transaction.get(&id).is_some() {
+        if let Some(held) = transaction.get(&id) {
+            if held.deleting {
+                return Err(Failure::being_deleted(call.target.kind.subject(), &name));
+            }
             return Ok(None);
         }
         if options.dry_run {

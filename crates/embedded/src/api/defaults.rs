@@ -69,7 +69,8 @@ fn service(value: &mut Value) {
     if spec["type"] != "ExternalName" {
         default(spec, "internalTrafficPolicy", &json!("Cluster"));
     }
-    for port in spec["ports"].as_array_mut().into_iter().flatten() {
+    let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
+    for port in ports.into_iter().flatten() {
         let number = port["port"].clone();
         default(port, "protocol", &json!("TCP"));
         default(port, "targetPort", &number);

@@ -12,6 +12,7 @@ pub(crate) struct Failure {
     reason: &'static str,
     message: String,
     details: Map<String, Value>,
+    resume: Option<String>,
 }
 
 /// One field at fault, as it stands in `details.causes`.
@@ -99,6 +100,7 @@ impl Failure {
             reason,
             message: message.into(),
             details: Map::new(),
+            resume: None,
         }
     }
 
@@ -132,6 +134,13 @@ impl Failure {
             subject.qualified(subject.plural)
         );
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(subject, name)
+    }
+
+    /// The name is still taken by an object on its way out.
+    pub(crate) fn being_deleted(subject: Subject<'_>, name: &str) -> Self {
+        let mut failure = Self::already_exists(subject, name);
+        failure.message = format!("object is being deleted: {}", failure.message);
+        failure
     }
 
     pub(crate) fn conflict(subject: Subject<'_>, name: &str, why: &str) -> Self {
@@ -213,6 +222,12 @@ impl Failure {
         self
     }
 
+    /// Offers a token with which a list can go on.
+    pub(crate) fn with_continue(mut self, token: String) -> Self {
+        self.resume = Some(token);
+        self
+    }
+
     /// The `Status` object of this failure.
     pub(crate) fn to_status(&self) -> Value {
         let mut status = json!({
@@ -221,6 +236,9 @@ impl Failure {
         });
         if !self.reason.is_empty() {
             status["reason"] = json!(self.reason);
+        }
+        if let Some(token) = &self.resume {
+            status["metadata"]["continue"] = json!(token);
         }
         if !self.details.is_empty() {
             status["details"] = Value::Object(self.details.clone());

@@ -132,29 +132,33 @@ fn differs(kind: &Kind, one: &Value, other: &Value) -> bool {
         .any(|(name, field)| other.get(name) != Some(field))
 }
 
-/// What only the server sets stays as it is.
+/// What only the server sets stays as it is; what a client leaves out of the rest it does not mean to
+/// clear.
 fn keep_system_fields(current: &Value, value: &mut Value) {
-    const FIELDS: [&str; 9] = [
-        "name",
-        "namespace",
+    const OURS: [&str; 4] = ["name", "namespace", "generation", "resourceVersion"];
+    const IMMUTABLE: [&str; 4] = [
         "uid",
         "creationTimestamp",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
-        "generation",
-        "resourceVersion",
-        "generateName",
     ];
     let held = &current["metadata"];
     let Some(metadata) = value["metadata"].as_object_mut() else {
         return;
     };
     metadata.remove("selfLink");
-    for field in FIELDS {
+    for field in OURS {
         match held.get(field) {
             Some(held) => metadata.insert(field.to_owned(), held.clone()),
             None => metadata.remove(field),
         };
+    }
+    for field in IMMUTABLE {
+        if !metadata.contains_key(field)
+            && let Some(held) = held.get(field)
+        {
+            metadata.insert(field.to_owned(), held.clone());
+        }
     }
     // Owned by whoever changes it; a client that leaves it out does not mean to clear it.
     if !metadata.contains_key("managedFields")

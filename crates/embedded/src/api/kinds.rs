@@ -2,6 +2,7 @@
 
 mod builtin;
 mod custom;
+mod definition;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +16,7 @@ use super::store::{CRD_RESOURCE, Store};
 use crate::schema::Structural;
 use crate::table::Column;
 
-pub(crate) use custom::{accept as accept_crd, check as check_crd};
+pub(crate) use definition::{accept as accept_definition, check as definition_problems};
 
 /// One resource in one version, as it is served.
 #[derive(Debug)]
@@ -47,6 +48,8 @@ pub(crate) struct Kind {
     pub(crate) echo_deleted: bool,
     /// Field selectors beyond name and namespace, as dotted paths.
     pub(crate) selectable: Vec<String>,
+    /// What a client of an old version is warned with.
+    pub(crate) deprecated: Option<String>,
     /// What `kubectl get` shows.
     pub(crate) columns: Vec<Column>,
     pub(crate) custom: Option<Custom>,

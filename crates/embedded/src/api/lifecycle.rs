@@ -104,7 +104,7 @@ impl<'a, 'b> Cascade<'a, 'b> {
         if policy == Propagation::Orphan {
             self.orphan_dependents(&stored);
         }
-        let content = self.content(id, &stored);
+        let content = self.content(id);
         if policy == Propagation::Foreground && !has_finalizer(&value, FOREGROUND) {
             add_finalizer(&mut value, FOREGROUND);
         }
@@ -121,7 +121,7 @@ impl<'a, 'b> Cascade<'a, 'b> {
         if policy == Propagation::Foreground {
             self.delete_dependents(&stored);
         }
-        if content.is_empty() {
+        if content.is_empty() && is_container(id) {
             self.finish_container(id);
         }
         self.work.extend(
@@ -158,7 +158,7 @@ impl<'a, 'b> Cascade<'a, 'b> {
     }
 
     /// What must go before this object can: a namespace's objects, a definition's objects.
-    fn content(&self, id: &ObjectId, _stored: &Stored) -> Vec<ObjectId> {
+    fn content(&self, id: &ObjectId) -> Vec<ObjectId> {
         match &*id.resource {
             "namespaces" => self.transaction.in_namespace(&id.name),
             CRD_RESOURCE => self.transaction.of_resource(&id.name),
@@ -212,7 +212,10 @@ impl<'a, 'b> Cascade<'a, 'b> {
         }
         let mut value = stored.value();
         remove_finalizer(&mut value, CRD_CLEANUP);
-        if let Some(held) = value["spec"]["finalizers"].as_array_mut() {
+        let held = value
+            .get_mut("spec")
+            .and_then(|spec| spec.get_mut("finalizers"));
+        if let Some(held) = held.and_then(Value::as_array_mut) {
             held.retain(|finalizer| finalizer != "kubernetes");
         }
         if is_finished(&value) {
@@ -336,6 +339,10 @@ fn is_finished(value: &Value) -> bool {
     value["metadata"].get("deletionTimestamp").is_some()
         && finalizers(value).next().is_none()
         && !(value["kind"] == "Namespace" && held)
+}
+
+fn is_container(id: &ObjectId) -> bool {
+    matches!(&*id.resource, "namespaces" | CRD_RESOURCE)
 }
 
 fn add_finalizer(value: &mut Value, finalizer: &str) {

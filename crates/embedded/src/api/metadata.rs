@@ -81,7 +81,15 @@ pub(crate) fn problems(value: &Value, rule: NameRule) -> Vec<Fault> {
 /// What must not change from one version of an object to the next.
 pub(crate) fn transition_problems(old: &Value, new: &Value) -> Vec<Fault> {
     let mut faults = Vec::new();
-    for field in ["name", "namespace", "uid", "creationTimestamp"] {
+    const IMMUTABLE: [&str; 6] = [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ];
+    for field in IMMUTABLE {
         let (before, after) = (&old["metadata"][field], &new["metadata"][field]);
         if before != after {
             let path = format!("metadata.{field}");

@@ -232,6 +232,13 @@ impl Core {
         if applied["metadata"]["name"].is_null() && applied["metadata"].is_object() {
             applied["metadata"]["name"] = json!(call.target.name.as_deref());
         }
+        let given = applied["metadata"]["name"].as_str().unwrap_or_default();
+        let name = call.target.name.as_deref().unwrap_or_default();
+        if given != name {
+            return Err(Failure::bad_request(format!(
+                "the name of the object ({given}) does not match the name on the URL ({name})"
+            )));
+        }
         let draft = Draft {
             core: self,
             call,
@@ -240,7 +247,6 @@ impl Core {
         };
         let unknown = draft.unknown_fields(&applied)?;
         if let Some(path) = unknown.first() {
-            let name = call.target.name.as_deref().unwrap_or_default();
             let namespace = call.target.namespace.as_deref().unwrap_or_default();
             let message = format!(
                 "failed to create typed patch object ({namespace}/{name}; {}, Kind={}): .{path}: \

@@ -48,13 +48,14 @@ impl Core {
         let kind = &call.target.kind;
         let selector =
             Selector::parse(kind, query.get("labelSelector"), query.get("fieldSelector"))?;
-        let limit = usize::try_from(query.number("limit")?.unwrap_or(0)).unwrap_or(usize::MAX);
+        // A limit below one is no limit.
+        let limit = usize::try_from(query.number("limit")?.unwrap_or(0)).unwrap_or(0);
         let resume = query.get("continue").map(Resume::decode).transpose()?;
         let moment = match &resume {
-            Some(resume) => Moment::Exactly(resume.rv),
+            Some(resume) => resume.moment(query)?,
             None => self.moment(query, limit)?,
         };
-        let (all, version) = self.snapshot(call, moment, resume.is_some())?;
+        let (all, version) = self.snapshot(call, moment, resume.as_ref())?;
         let after = |stored: &Arc<Stored>| {
             resume.as_ref().is_none_or(|resume| {
                 (&*stored.id.namespace, &*stored.id.name) > (&*resume.start.0, &*resume.start.1)
@@ -86,7 +87,7 @@ impl Core {
         &self,
         call: &Call,
         moment: Moment,
-        resumed: bool,
+        resumed: Option<&Resume>,
     ) -> Result<(Vec<Arc<Stored>>, u64), Failure> {
         let resource = &call.target.kind.resource;
         let namespace = call.target.namespace.as_deref();
@@ -94,14 +95,17 @@ impl Core {
             Moment::Now => Ok(self.store.list(resource, namespace)),
             Moment::Exactly(version) => {
                 self.check_reached(version)?;
-                match self.store.list_at(resource, namespace, version) {
-                    Ok(listed) => Ok((listed, version)),
-                    Err(_) if resumed => Err(Failure::expired(
-                        "The provided continue parameter is too old to display a consistent list \
-                         result. You can start a new list without the continue parameter.",
-                    )),
-                    Err(expired) => Err(too_old(version, expired.oldest)),
-                }
+                self.store
+                    .list_at(resource, namespace, version)
+                    .map_or_else(
+                        |expired| {
+                            Err(match resumed {
+                                Some(resume) => resume.expired(),
+                                None => too_old(version, expired.oldest),
+                            })
+                        },
+                        |listed| Ok((listed, version)),
+                    )
             }
         }
     }
@@ -159,6 +163,40 @@ impl Resume {
             rv,
             start,
         }
+    }
+
+    /// The moment this goes on with: that of the first page, or now if the client chose so.
+    fn moment(&self, query: &Query) -> Result<Moment, Failure> {
+        if query
+            .get("resourceVersion")
+            .is_some_and(|version| version != "0")
+        {
+            return Err(Failure::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        Ok(if self.rv == 0 {
+            Moment::Now
+        } else {
+            Moment::Exactly(self.rv)
+        })
+    }
+
+    /// The first page's moment is forgotten; the client may go on in the present.
+    fn expired(&self) -> Failure {
+        let present = Self {
+            v: self.v.clone(),
+            rv: 0,
+            start: self.start.clone(),
+        };
+        Failure::expired(
+            "The provided continue parameter is too old to display a consistent list result. You \
+             can start a new list without the continue parameter, or use the continue token in this \
+             response to retrieve the remainder of the results. Continuing with the provided token \
+             results in an inconsistent list - objects that were created, modified, or deleted \
+             between the time the first chunk was returned and now may show up in the list.",
+        )
+        .with_continue(present.encode())
     }
 
     fn encode(&self) -> String {

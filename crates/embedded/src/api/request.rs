@@ -61,6 +61,9 @@ impl Target {
     pub(crate) fn find(kinds: &Kinds, segments: &[Cow<'_, str>]) -> Result<Self, Failure> {
         let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
         let (group, version, rest) = match segments.as_slice() {
+            // The old way to ask for a watch.
+            ["api", version, "watch", rest @ ..] => ("", *version, rest),
+            ["apis", group, version, "watch", rest @ ..] => (*group, *version, rest),
             ["api", version, rest @ ..] => ("", *version, rest),
             ["apis", group, version, rest @ ..] => (*group, *version, rest),
             _ => return Err(Failure::no_resource()),
@@ -101,6 +104,19 @@ impl Target {
             name: name.map(Into::into),
             part,
         })
+    }
+
+    /// Whether objects of all namespaces are meant.
+    pub(crate) fn is_scattered(&self) -> bool {
+        self.kind.namespaced && self.namespace.is_none()
+    }
+
+    /// Whether the path has `watch` before the resource.
+    pub(crate) fn is_old_watch(&self, segments: &[Cow<'_, str>]) -> bool {
+        let index = if self.kind.group.is_empty() { 2 } else { 3 };
+        segments
+            .get(index)
+            .is_some_and(|segment| segment == "watch")
     }
 
     /// The identity of the object named `name` under this target.
@@ -188,17 +204,22 @@ impl Query {
             .filter(|value| !value.is_empty())
     }
 
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.0.retain(|(key, _)| key != name);
+        self.0.push((name.to_owned(), value.to_owned()));
+    }
+
     pub(crate) fn is_true(&self, name: &str) -> bool {
         matches!(self.get(name), Some("true" | "1"))
     }
 
-    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, Failure> {
+    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Failure> {
         let Some(text) = self.get(name) else {
             return Ok(None);
         };
         text.parse().map(Some).map_err(|_| {
             Failure::bad_request(format!(
-                "strconv.ParseUint: parsing {text:?}: invalid syntax ({name})"
+                "strconv.ParseInt: parsing {text:?}: invalid syntax ({name})"
             ))
         })
     }

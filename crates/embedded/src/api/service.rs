@@ -73,6 +73,17 @@ impl Reply {
         }
     }
 
+    /// The same for human readers; a watch stays as it is.
+    fn indented(mut self) -> Self {
+        self.body = self.body.map(|bytes| {
+            let parsed: Result<serde_json::Value, _> = serde_json::from_slice(&bytes);
+            parsed
+                .and_then(|value| serde_json::to_vec_pretty(&value))
+                .map_or(bytes, Bytes::from)
+        });
+        self
+    }
+
     pub(crate) fn ok(value: &serde_json::Value) -> Self {
         Self::json(StatusCode::OK, value.to_string())
     }
@@ -115,7 +126,9 @@ where
         Ok(body) => body.to_bytes(),
         Err(error) => return refused(&unread(&*error)),
     };
+    let pretty = Query::parse(parts.uri.query()).is_true("pretty");
     match dispatch(core, parts, body).await {
+        Ok(reply) if pretty => accepted(reply.indented()),
         Ok(reply) => accepted(reply),
         Err(failure) => refused(&failure),
     }
@@ -129,7 +142,10 @@ async fn dispatch(core: &Arc<Core>, parts: Parts, body: Bytes) -> Result<Reply, 
         return Ok(reply);
     }
     let target = Target::find(&kinds, &segments)?;
-    let query = Query::parse(parts.uri.query());
+    let mut query = Query::parse(parts.uri.query());
+    if target.is_old_watch(&segments) {
+        query.set("watch", "true");
+    }
     let form = Form::accepted(&parts.headers)?;
     let now = core.environment.now();
     let call = Call {
@@ -140,19 +156,29 @@ async fn dispatch(core: &Arc<Core>, parts: Parts, body: Bytes) -> Result<Reply, 
         body,
         now,
     };
+    let deprecated = call.target.kind.deprecated.clone();
+    let mut reply = serve(core, &call).await?;
+    reply.warnings.extend(deprecated);
+    Ok(reply)
+}
+
+async fn serve(core: &Arc<Core>, call: &Call) -> Result<Reply, Failure> {
     let named = call.target.name.is_some();
     let method = call.parts.method.clone();
     match (method, named, call.target.part) {
-        (Method::GET, false, Part::Whole) if call.query.is_true("watch") => core.watch(&call),
-        (Method::GET, false, Part::Whole) => core.list(&call),
-        (Method::GET, true, Part::Scale) => core.get_scale(&call),
-        (Method::GET, true, Part::Whole) if call.query.is_true("watch") => core.watch(&call),
-        (Method::GET, true, _) => core.get(&call),
-        (Method::POST, false, Part::Whole) => core.create(&call).await,
-        (Method::PUT, true, _) => core.replace(&call).await,
-        (Method::PATCH, true, _) => core.patch(&call).await,
-        (Method::DELETE, true, Part::Whole) => core.delete(&call).await,
-        (Method::DELETE, false, Part::Whole) => core.delete_collection(&call).await,
+        (Method::GET, false, Part::Whole) if call.query.is_true("watch") => core.watch(call),
+        (Method::GET, false, Part::Whole) => core.list(call),
+        (Method::GET, true, Part::Scale) => core.get_scale(call),
+        (Method::GET, true, Part::Whole) if call.query.is_true("watch") => core.watch(call),
+        (Method::GET, true, _) => core.get(call),
+        (Method::POST, false, Part::Whole) => core.create(call).await,
+        (Method::PUT, true, _) => core.replace(call).await,
+        (Method::PATCH, true, _) => core.patch(call).await,
+        (Method::DELETE, true, Part::Whole) => core.delete(call).await,
+        (Method::DELETE, false, Part::Whole) if call.target.is_scattered() => {
+            Err(Failure::method_not_allowed())
+        }
+        (Method::DELETE, false, Part::Whole) => core.delete_collection(call).await,
         _ => Err(Failure::method_not_allowed()),
     }
 }

@@ -32,6 +32,8 @@ use crate::table::RowObject;
 const BATCH_LEN: usize = 256;
 /// How often a quiet watch tells its client how far it is.
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
+/// How long before its end a short watch tells how far it is.
+const BOOKMARK_LEAD: Duration = Duration::from_secs(2);
 /// How long a watch lasts that does not say itself; the real server picks 30 to 60 minutes.
 const TIMEOUT: Duration = Duration::from_mins(45);
 
@@ -70,7 +72,8 @@ impl Core {
         }
         let timeout = query
             .number("timeoutSeconds")?
-            .map_or(TIMEOUT, Duration::from_secs);
+            .and_then(|seconds| u64::try_from(seconds).ok());
+        let timeout = timeout.map_or(TIMEOUT, Duration::from_secs);
         let now = Instant::now();
         let mut watcher = Watcher {
             core: Arc::clone(self),
@@ -84,7 +87,7 @@ impl Core {
             lines: VecDeque::new(),
             changed: self.store.subscribe(&kind.resource),
             deadline: now + timeout,
-            next_bookmark: now + BOOKMARK_INTERVAL,
+            next_bookmark: first_bookmark(now, timeout),
             ended: false,
         };
         let from_state = matches!(asked, None | Some(0));
@@ -113,7 +116,7 @@ impl Watcher {
             self.lines.push_back(line);
         }
         self.position = version;
-        if end_mark {
+        if end_mark && self.bookmarks {
             let line = self.bookmark(&json!({"k8s.io/initial-events-end": "true"}));
             self.lines.push_back(line);
         }
@@ -218,6 +221,13 @@ impl Watcher {
             (true, true) => "MODIFIED",
             (true, false) => "DELETED",
         };
+        if let (Some(last), "DELETED") = (&event.before, word) {
+            // It is shown as it was when it still matched, under the version of the change.
+            let mut value = last.value();
+            value["metadata"]["resourceVersion"] = json!(event.after.version.to_string());
+            let last = Stored::new(last.id.clone(), event.after.version, &value);
+            return Some(watch_line(word, &self.bytes(&last)));
+        }
         Some(watch_line(word, &self.bytes(&event.after)))
     }
 
@@ -250,6 +260,14 @@ impl Watcher {
             object["metadata"]["annotations"] = annotations.clone();
         }
         watch_line("BOOKMARK", object.to_string().as_bytes())
+    }
+}
+
+/// A watch that ends before the usual interval is over gets its bookmark shortly before the end.
+fn first_bookmark(now: Instant, timeout: Duration) -> Instant {
+    match timeout.checked_sub(BOOKMARK_LEAD) {
+        Some(before_end) if !before_end.is_zero() => now + before_end.min(BOOKMARK_INTERVAL),
+        Some(_) | None => now + BOOKMARK_INTERVAL,
     }
 }
 

@@ -342,6 +342,7 @@ fn kind(&(group, version, plural, kind, traits, short_names): &Line) -> Kind {
             .iter()
             .map(|&path| path.to_owned())
             .collect(),
+        deprecated: None,
         columns: builtin_columns(kind),
         custom: None,
     }

@@ -83,6 +83,11 @@ impl History {
         }
     }
 
+    /// Versions before `version` cannot be asked for any more.
+    pub(super) fn forget_until(&mut self, version: u64) {
+        self.dropped = self.dropped.max(version);
+    }
+
     pub(super) fn push(&mut self, event: Event) {
         self.bytes += event.after.bytes.len();
         self.events.push_back(Arc::new(event));

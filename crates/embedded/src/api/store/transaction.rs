@@ -111,6 +111,15 @@ impl<'a> Transaction<'a> {
         after
     }
 
+    /// Everything up to now is history that nobody can ask for.
+    pub(crate) fn forget_past(&mut self) {
+        self.state.opened = self.state.assigned;
+        let opened = self.state.opened;
+        for collection in self.state.collections.values_mut() {
+            collection.history.forget_until(opened);
+        }
+    }
+
     /// Lets go of the lock and hands the writes to the committer. Returns the version to wait for.
     pub(crate) fn finish(self) -> u64 {
         let version = self.state.assigned;
