@@ -61,17 +61,15 @@ fn without_port(text: &str) -> String {
 /// What went wrong, and which flag helps.
 fn refusal(error: &io::Error, address: SocketAddr, flag: &str) -> String {
     let advice = format!("choose another address with {flag}");
-    match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            format!("{address} is in use, perhaps by another Bindery; stop it or {advice}")
-        }
-        io::ErrorKind::PermissionDenied => {
-            format!("not allowed to listen on {address} (ports below 1024 need rights); {advice}")
-        }
-        io::ErrorKind::AddrNotAvailable => {
-            format!("{address} is not an address of this machine; {advice}")
-        }
-        _ => format!("cannot listen on {address}: {error}; {advice}"),
+    let kind = error.kind();
+    if kind == io::ErrorKind::AddrInUse {
+        format!("{address} is in use, perhaps by another Bindery; stop it or {advice}")
+    } else if kind == io::ErrorKind::PermissionDenied {
+        format!("not allowed to listen on {address} (ports below 1024 need rights); {advice}")
+    } else if kind == io::ErrorKind::AddrNotAvailable {
+        format!("{address} is not an address of this machine; {advice}")
+    } else {
+        format!("cannot listen on {address}: {error}; {advice}")
     }
 }
 

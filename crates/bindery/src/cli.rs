@@ -193,7 +193,7 @@ pub(crate) struct Watching {
     )]
     pub(crate) metrics_address: SocketAddr,
 
-    /// Which messages are logged to stderr, for example debug or bindery_dns=debug,warn
+    /// Which messages are logged to stderr: debug, or by crate as in `bindery_dns=debug,warn`
     #[arg(
         long,
         value_name = "FILTER",

@@ -1,37 +1,111 @@
 //! Engine and controllers, the same for `up` and `run`.
 
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bindery_core::Moment;
 use bindery_core::zones::Limits;
 use bindery_engine::supervisor::Supervisor;
 use bindery_engine::{Engine, Servers};
+use bindery_kube::{Clock, Controllers, Handle, ServerAddress, Settings, Tenure};
 use kube::Client;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
-use crate::metrics::Readiness;
+use crate::metrics::{Gate, Readiness, Sources};
+use crate::nameserver;
+
+/// How often to look whether all objects were seen to.
+const SETTLE_POLL: Duration = Duration::from_millis(100);
 
 /// What the controllers work on.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct Wanted {
     /// The Kubernetes API.
     pub(crate) client: Client,
     /// The name server.
     pub(crate) servers: Servers,
     /// Where the name server is, as statuses name it.
     pub(crate) address: String,
-    pub(crate) readiness: &'a Readiness,
 }
 
-/// What runs.
-pub(crate) struct Control {
-    pub(crate) engine: Engine,
-}
-
-/// Starts engine and controllers as tasks of `work`.
-pub(crate) fn start(wanted: Wanted<'_>, work: &mut Supervisor) -> Control {
+/// Starts engine and controllers as tasks of `work`, and what watches the name server as a task of
+/// `base`. What is declared is settled when `begun` is over and each object was seen to.
+pub(crate) fn start(
+    wanted: Wanted,
+    begun: impl Future<Output = ()> + Send + 'static,
+    (base, work): (&mut Supervisor, &mut Supervisor),
+) -> Sources {
     let Wanted {
         client,
         servers,
         address,
-        readiness,
     } = wanted;
+    let readiness = Readiness::default();
+    let answers = readiness.gate("the name server");
+    let probe = nameserver::watch_answers(Arc::clone(&servers.server), answers, base.stop_token());
+    base.spawn("name server's probe", probe);
+    let tenure = if servers.host.is_some() {
+        Tenure::Managed
+    } else {
+        Tenure::External
+    };
     let (engine, running) = Engine::start(servers, Limits::default(), work.stop_token());
     work.spawn("engine", running);
-    Control { engine }
+    let controllers = Controllers {
+        client,
+        engine: engine.clone(),
+        settings: Settings {
+            tenure,
+            server: ServerAddress {
+                address,
+                role: "primary".to_owned(),
+            },
+        },
+        clock: Arc::new(TimeOfDay),
+    };
+    let (controllers, tasks) = controllers.start(&work.stop_token());
+    for (name, task) in tasks {
+        work.spawn(name, task);
+    }
+    let gate = readiness.gate("the first objects");
+    let settled = watch_settled(controllers.clone(), begun, gate, work.stop_token());
+    work.spawn("readiness", settled);
+    Sources::new(readiness, engine, controllers)
+}
+
+/// Opens `gate` once everything that is declared after `begun` was seen to; then waits for `stop`.
+async fn watch_settled(
+    controllers: Handle,
+    begun: impl Future<Output = ()>,
+    gate: Gate,
+    stop: CancellationToken,
+) {
+    let settle = async {
+        begun.await;
+        while !is_settled(&controllers) {
+            sleep(SETTLE_POLL).await;
+        }
+        gate.open();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => {}
+        () = settle => {}
+    }
+}
+
+fn is_settled(controllers: &Handle) -> bool {
+    controllers.is_synced() && controllers.rows().iter().all(|row| row.good.is_some())
+}
+
+struct TimeOfDay;
+
+impl Clock for TimeOfDay {
+    fn now(&self) -> Moment {
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Moment(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+    }
 }

@@ -1,5 +1,6 @@
 //! What machines read: metrics, liveness and readiness.
 
+mod objects;
 mod page;
 mod process;
 mod readiness;

@@ -2,6 +2,7 @@
 //!
 //! Where a view is drawn on a terminal, lines are written above it and it moves down.
 
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 
@@ -76,7 +77,7 @@ fn draw(text: &str) {
 fn redrawn(lines: usize, view: &[String]) -> String {
     let mut text = String::new();
     if lines > 0 {
-        text += &format!("\x1b[{lines}A\r");
+        write!(text, "\x1b[{lines}A\r").ok();
     }
     for line in view {
         text += line;

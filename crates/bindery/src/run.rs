@@ -12,9 +12,8 @@ use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Run;
-use crate::metrics::{Readiness, Sources};
 use crate::stop::Signals;
-use crate::{address, control, data, kinds, log, metrics, nameserver, up};
+use crate::{address, control, data, kinds, log, metrics, up};
 
 /// Runs until a signal comes or something falls.
 pub(crate) async fn run(flags: Run) -> Result<()> {
@@ -46,25 +45,14 @@ async fn start(flags: &Run, stop: CancellationToken) -> Result<(Supervisor, Supe
         flags.nameserver.clone(),
         Some(key),
     ));
-    let readiness = Readiness::default();
-    let mut sources = Sources::new(readiness.clone());
     let mut base = Supervisor::new(CancellationToken::new());
     let mut work = Supervisor::new(stop);
-    let answers = readiness.gate("the name server");
-    base.spawn(
-        "name server's readiness",
-        nameserver::watch_answers(Arc::clone(&server), answers, base.stop_token()),
-    );
-    let engine = control::start(
-        control::Wanted {
-            client,
-            servers: Servers { server, host: None },
-            address: flags.nameserver.clone(),
-            readiness: &readiness,
-        },
-        &mut work,
-    );
-    sources.add_control(&engine);
+    let wanted = control::Wanted {
+        client,
+        servers: Servers { server, host: None },
+        address: flags.nameserver.clone(),
+    };
+    let sources = control::start(wanted, std::future::ready(()), (&mut base, &mut work));
     base.spawn(
         "metrics",
         metrics::serve(listener, sources, base.stop_token()),

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use bindery_embedded::ServeOptions;
 use bindery_engine::supervisor::{Ended, Supervisor};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::banner::Banner;
 use crate::cli::Up;
-use crate::folder::{Keeper, Reader};
-use crate::live::{Census, Overview, Style};
-use crate::metrics::{Readiness, Sources};
+use crate::folder::{Keeper, News, Reader};
+use crate::live::{Overview, Style};
 use crate::stop::Signals;
 use crate::{address, control, data, kinds, log, metrics, nameserver, out};
 
@@ -70,11 +70,10 @@ async fn start(
         stop: base.stop_token(),
     })
     .await?;
-    let api_address = address::local(&api_listener)?;
     let banner = Banner {
         folder: flags.dir.clone(),
         data: folder,
-        api: nameserver::reachable(api_address),
+        api: nameserver::reachable(address::local(&api_listener)?),
         token_file: flags.token_file.clone(),
         dns: nameserver::reachable(dns.address),
         dns_what: dns.what,
@@ -82,44 +81,37 @@ async fn start(
     };
     banner.say(&Reader::new(flags.dir.clone()).read().unwrap_or_default());
 
-    let readiness = Readiness::default();
-    let mut sources = Sources::new(readiness.clone());
-    let mut work = Supervisor::new(stop.clone());
     let options = ServeOptions {
         token,
         ..ServeOptions::default()
     };
     base.spawn("API", api.serve(api_listener, options, base.stop_token()));
     base.spawn("name server", dns.task);
-    let answers = readiness.gate("the name server");
-    base.spawn(
-        "name server's readiness",
-        nameserver::watch_answers(Arc::clone(&dns.servers.server), answers, base.stop_token()),
-    );
-    let engine = control::start(
-        control::Wanted {
-            client: client.clone(),
-            servers: dns.servers,
-            address: banner.dns.to_string(),
-            readiness: &readiness,
-        },
-        &mut work,
-    );
-    sources.add_control(&engine);
-    let census = Census::default();
-    sources
-        .registry
-        .register_collector(Box::new(census.clone()));
-    let settled = readiness.gate("the first objects");
+    let mut work = Supervisor::new(stop);
     let (keeper, news) = Keeper::new(flags.dir.clone(), client.clone()).await?;
-    let overview = Overview::new(style, news, census, settled);
-    work.spawn("folder", keeper.run(stop.clone()));
-    work.spawn("view", overview.run(client, stop));
+    let applied = wait_until_applied(news.clone());
+    let wanted = control::Wanted {
+        client: client.clone(),
+        servers: dns.servers,
+        address: banner.dns.to_string(),
+    };
+    let sources = control::start(wanted, applied, (&mut base, &mut work));
+    work.spawn("folder", keeper.run(work.stop_token()));
+    work.spawn(
+        "view",
+        Overview::new(style, news).run(client, work.stop_token()),
+    );
     base.spawn(
         "metrics",
         metrics::serve(metrics_listener, sources, base.stop_token()),
     );
     Ok((base, work))
+}
+
+/// Waits until the folder was applied once.
+async fn wait_until_applied(mut news: watch::Receiver<News>) {
+    // A folder whose keeper is gone is never applied; the supervisor ends the process.
+    drop(news.wait_for(|news| news.settled).await);
 }
 
 /// Runs until told to stop, the work first and then what it stands on.

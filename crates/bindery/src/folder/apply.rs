@@ -239,8 +239,8 @@ fn is_our_definition(key: &Key) -> bool {
 
 /// What the API says, in its own words.
 fn plain(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
+    if let kube::Error::Api(status) = error {
+        return status.message.clone();
     }
+    error.to_string()
 }

@@ -1,6 +1,7 @@
 //! Documents of manifest files, and what is wrong with those that are none.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -118,7 +119,8 @@ pub(crate) fn documents(file: &str, text: &str) -> Result<Vec<Arc<Document>>, Pr
 }
 
 fn values(file: &str, text: &str) -> Result<Vec<(u64, Value)>, Problem> {
-    if file.ends_with(".json") {
+    let extension = Path::new(file).extension();
+    if extension.is_some_and(|found| found.eq_ignore_ascii_case("json")) {
         return match serde_json::from_str(text) {
             Ok(value) => Ok(vec![(1, value)]),
             Err(_) if text.trim().is_empty() => Ok(Vec::new()),
@@ -304,7 +306,7 @@ items:
         for level in 1..10 {
             let above = level - 1;
             let aliases = vec![format!("*a{above}"); 10].join(", ");
-            bomb += &format!("a{level}: &a{level} [{aliases}]\n");
+            bomb = format!("{bomb}a{level}: &a{level} [{aliases}]\n");
         }
         let message = check("bomb.yaml", &bomb).expect_err("it is too much");
         assert!(message.starts_with("bomb.yaml:"), "{message}");

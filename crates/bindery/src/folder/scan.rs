@@ -213,9 +213,7 @@ fn read(name: &str, path: &Path, metadata: &Metadata) -> Result<Vec<Arc<Document
 }
 
 fn is_manifest(path: &Path) -> bool {
-    let extension = path
-        .extension()
-        .map(|extension| extension.to_ascii_lowercase());
+    let extension = path.extension().map(std::ffi::OsStr::to_ascii_lowercase);
     extension.is_some_and(|found| ["yaml", "yml", "json"].iter().any(|known| found == *known))
 }
 
@@ -228,13 +226,14 @@ fn relative(root: &Path, path: &Path) -> String {
 
 /// The message without the number of the error.
 fn plain(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => "there is no such file or folder".to_owned(),
-        io::ErrorKind::NotADirectory => "it is not a folder".to_owned(),
-        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
-        _ => error.to_string(),
-    }
+    let known = [
+        (io::ErrorKind::NotFound, "there is no such file or folder"),
+        (io::ErrorKind::NotADirectory, "it is not a folder"),
+        (io::ErrorKind::PermissionDenied, "permission denied"),
+        (io::ErrorKind::InvalidData, "it is not UTF-8 text"),
+    ];
+    let found = known.iter().find(|(kind, _)| *kind == error.kind());
+    found.map_or_else(|| error.to_string(), |(_, text)| (*text).to_owned())
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl Changes {
         self.watcher = place.and_then(|place| {
             let woken = Arc::clone(&self.woken);
             let tell = move |event: notify::Result<notify::Event>| {
-                if event.as_ref().map_or(true, |event| is_change(&event.kind)) {
+                if event.as_ref().map_or(true, |event| is_change(event.kind)) {
                     woken.notify_one();
                 }
             };
@@ -103,14 +103,7 @@ impl Changes {
 }
 
 /// Whether something was written; that somebody looked is no change.
-fn is_change(kind: &EventKind) -> bool {
-    match kind {
-        EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
-        EventKind::Access(_) => false,
-        EventKind::Any
-        | EventKind::Create(_)
-        | EventKind::Modify(_)
-        | EventKind::Remove(_)
-        | EventKind::Other => true,
-    }
+fn is_change(kind: EventKind) -> bool {
+    let written = EventKind::Access(AccessKind::Close(AccessMode::Write));
+    kind == written || !kind.is_access()
 }

@@ -168,15 +168,7 @@ mod tests {
                 name: name.to_owned(),
             };
             let (word, detail) = (words[1].to_owned(), words[2..].join(" "));
-            (
-                key,
-                Row {
-                    mood,
-                    word,
-                    detail,
-                    settled: true,
-                },
-            )
+            (key, Row { mood, word, detail })
         });
         rows.collect()
     }

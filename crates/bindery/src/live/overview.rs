@@ -14,11 +14,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::census::Census;
 use super::frame::{Canvas, Paint, frame};
 use super::row::{Row, RowKey};
 use crate::folder::{News, Problem};
-use crate::metrics::Gate;
 use crate::out;
 
 /// How often the view is drawn at most. Ten times a second looks live and costs little.
@@ -39,11 +37,7 @@ pub(crate) enum Style {
 pub(crate) struct Overview {
     style: Style,
     news: watch::Receiver<News>,
-    census: Census,
-    settled: Gate,
     rows: BTreeMap<RowKey, Row>,
-    /// Kinds whose first list is complete.
-    listed: BTreeSet<String>,
     /// Objects of the list that is coming in.
     seen: BTreeMap<String, BTreeSet<RowKey>>,
     told: Vec<Problem>,
@@ -53,21 +47,12 @@ pub(crate) struct Overview {
 type Events = SelectAll<BoxStream<'static, (String, watcher::Event<DynamicObject>)>>;
 
 impl Overview {
-    /// A view of the folder's news and the API's objects. `settled` opens once every object that
-    /// the folder declares has been looked at by its controller.
-    pub(crate) fn new(
-        style: Style,
-        news: watch::Receiver<News>,
-        census: Census,
-        settled: Gate,
-    ) -> Self {
+    /// A view of the folder's news and the API's objects.
+    pub(crate) fn new(style: Style, news: watch::Receiver<News>) -> Self {
         Self {
             style,
             news,
-            census,
-            settled,
             rows: BTreeMap::new(),
-            listed: BTreeSet::new(),
             seen: BTreeMap::new(),
             told: Vec::new(),
             canvas: canvas(),
@@ -77,7 +62,6 @@ impl Overview {
     /// Shows everything as it changes, until `stop`.
     pub(crate) async fn run(mut self, client: Client, stop: CancellationToken) {
         let mut events = watch_all(&client);
-        let kinds = events.len();
         let mut dirty = true;
         let mut drawn = Instant::now();
         loop {
@@ -98,12 +82,6 @@ impl Overview {
                     dirty = true;
                     self.take(&kind, event);
                 }
-            }
-            if self.listed.len() == kinds
-                && self.news.borrow().settled
-                && self.rows.values().all(|row| row.settled)
-            {
-                self.settled.open();
             }
         }
         if self.style == Style::Drawn {
@@ -135,8 +113,9 @@ impl Overview {
                     .filter(|key| key.kind == lower && !seen.contains(*key))
                     .cloned()
                     .collect();
-                gone.iter().for_each(|key| self.remove(key));
-                self.listed.insert(lower);
+                for key in &gone {
+                    self.remove(key);
+                }
             }
             watcher::Event::Apply(object) => {
                 self.put(kind, &object);
@@ -150,8 +129,6 @@ impl Overview {
         let row = Row::new(key.group, object);
         let before = self.rows.get(&key);
         if before != Some(&row) {
-            let left = before.map(|before| before.word.as_str());
-            self.census.count(&key.kind, left, Some(&row.word));
             let shown = |row: &Row| format!("{} {} {}", key.text(), row.word, row.detail);
             if self.style == Style::Lines && before.map(shown) != Some(shown(&row)) {
                 out::say(shown(&row).trim_end());
@@ -162,11 +139,8 @@ impl Overview {
     }
 
     fn remove(&mut self, key: &RowKey) {
-        if let Some(row) = self.rows.remove(key) {
-            self.census.count(&key.kind, Some(&row.word), None);
-            if self.style == Style::Lines {
-                out::say(&format!("{} Deleted", key.text()));
-            }
+        if self.rows.remove(key).is_some() && self.style == Style::Lines {
+            out::say(&format!("{} Deleted", key.text()));
         }
     }
 

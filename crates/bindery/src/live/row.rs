@@ -39,8 +39,6 @@ pub(crate) struct Row {
     /// `Ready`, `Programmed`, or the reason why not.
     pub(crate) word: String,
     pub(crate) detail: String,
-    /// Whether this is about the object as it is now.
-    pub(crate) settled: bool,
 }
 
 impl RowKey {
@@ -77,17 +75,18 @@ impl Row {
             found.unwrap_or_default()
         };
         let observed = condition.and_then(|found| found.get("observedGeneration"));
-        let settled = observed.and_then(Value::as_i64) == generation && generation.is_some();
+        let is_current = observed.and_then(Value::as_i64) == generation;
         if object.metadata.deletion_timestamp.is_some() {
             let detail = text("message").to_owned();
             return Self {
                 mood: Mood::Waiting,
                 word: "Deleting".to_owned(),
                 detail,
-                settled: true,
             };
         }
         let (mood, word, detail) = match text("status") {
+            // What is said about an older version of the object says nothing about this one.
+            "True" | "False" if !is_current => (Mood::Waiting, "Pending".to_owned(), String::new()),
             "True" => (Mood::Good, text("type").to_owned(), detail(group, object)),
             "False" => (
                 Mood::Bad,
@@ -111,7 +110,6 @@ impl Row {
             mood,
             word,
             detail: detail.replace('\n', " "),
-            settled,
         }
     }
 }
@@ -171,10 +169,11 @@ fn published(lines: &str) -> String {
             continue;
         };
         if last == Some((name, rtype)) {
-            text += &format!(" {data}");
+            text.push(' ');
+            text.push_str(data);
         } else {
             let comma = if text.is_empty() { "" } else { ", " };
-            text += &format!("{comma}{name} {rtype} {data}");
+            text.extend([comma, name, " ", rtype, " ", data]);
         }
         last = Some((name, rtype));
     }
@@ -194,8 +193,7 @@ mod tests {
         let object: DynamicObject = serde_saphyr::from_str(&text).expect("a fixture is YAML");
         let key = RowKey::new(kind, &object);
         let row = Row::new(key.group, &object);
-        let settled = if row.settled { "" } else { " (old)" };
-        format!("{} {} {}{settled}", key.text(), row.word, row.detail)
+        format!("{} {} {}", key.text(), row.word, row.detail)
     }
 
     #[test]
@@ -213,15 +211,18 @@ mod tests {
     #[test]
     fn what_is_wrong_is_shown_with_its_reason() {
         let status = "{conditions: [{type: Ready, status: 'False', reason: Conflict, \
-            message: \"taken by b\", observedGeneration: 1}]}";
+            message: \"taken by b\", observedGeneration: 2}]}";
         assert_eq!(
             check("ARecord", "", status),
-            "arecord/default/x Conflict taken by b (old)"
+            "arecord/default/x Conflict taken by b"
         );
-        assert_eq!(
-            check("ARecord", "", "{}"),
-            "arecord/default/x Pending  (old)"
-        );
+        assert_eq!(check("ARecord", "", "{}"), "arecord/default/x Pending ");
+    }
+
+    #[test]
+    fn what_was_said_about_an_older_version_does_not_count() {
+        let status = "{conditions: [{type: Ready, status: 'True', observedGeneration: 1}]}";
+        assert_eq!(check("ARecord", "", status), "arecord/default/x Pending ");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The three pages of the metrics address.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Router;
 use axum::extract::State;
@@ -9,47 +8,39 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use bindery_engine::Engine;
-use prometheus_client::collector::Collector;
+use bindery_kube::Handle;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
-use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::objects::{ControllerCounters, EngineCounters};
 use super::process::Process;
 use super::readiness::Readiness;
-use crate::control::Control;
 
-/// The content type of OpenMetrics text.
+/// The content type of `OpenMetrics` text.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Where the numbers of the pages come from.
 pub(crate) struct Sources {
-    /// All metrics.
-    pub(crate) registry: Registry,
-    /// What `/readyz` says.
-    pub(crate) readiness: Readiness,
+    registry: Registry,
+    readiness: Readiness,
 }
 
 impl Sources {
-    /// Numbers that every way of running has.
-    pub(crate) fn new(readiness: Readiness) -> Self {
+    /// Numbers of the process, the engine and the controllers.
+    pub(crate) fn new(readiness: Readiness, engine: Engine, controllers: Handle) -> Self {
         let mut registry = Registry::default();
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("bindery_build", "The running version", build);
         registry.register_collector(Box::new(Process::new()));
+        registry.register_collector(Box::new(EngineCounters(engine)));
+        registry.register_collector(Box::new(ControllerCounters(controllers)));
         Self {
             registry,
             readiness,
         }
-    }
-
-    /// Adds the counters of engine and controllers.
-    pub(crate) fn add_control(&mut self, control: &Control) {
-        let engine = EngineCounters(control.engine.clone());
-        self.registry.register_collector(Box::new(engine));
     }
 }
 
@@ -90,45 +81,4 @@ async fn readyz(State(sources): State<Arc<Sources>>) -> impl IntoResponse {
         StatusCode::SERVICE_UNAVAILABLE,
         format!("waiting for {}\n", waiting.join(", ")),
     )
-}
-
-struct EngineCounters(Engine);
-
-impl std::fmt::Debug for EngineCounters {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("EngineCounters")
-    }
-}
-
-impl Collector for EngineCounters {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let counters = self.0.metrics();
-        let rows: [(&str, &str, &AtomicU64); 6] = [
-            ("batches", "Update messages sent", &counters.batches),
-            ("sets_sent", "Record sets sent", &counters.sets_sent),
-            (
-                "sets_verified",
-                "Record sets read back",
-                &counters.sets_verified,
-            ),
-            (
-                "sets_refused",
-                "Record sets that a server refused",
-                &counters.sets_refused,
-            ),
-            (
-                "steps_failed",
-                "Steps that failed and are tried again",
-                &counters.steps_failed,
-            ),
-            ("transfers", "Transfers of whole zones", &counters.transfers),
-        ];
-        for (name, help, value) in rows {
-            let counter = ConstCounter::new(value.load(Ordering::Relaxed));
-            let name = format!("bindery_engine_{name}");
-            let metric = encoder.encode_descriptor(&name, help, None, counter.metric_type())?;
-            counter.encode(metric)?;
-        }
-        Ok(())
-    }
 }
