@@ -11,6 +11,7 @@ pub(crate) fn problems(resource: &str, value: &Value, before: Option<&Value>) ->
     match resource {
         "configmaps" | "secrets" => stored_data_problems(value, before),
         "services" => service_problems(value),
+        "events" | "events.events.k8s.io" => event_problems(value),
         _ => Vec::new(),
     }
 }
@@ -22,7 +23,7 @@ pub(crate) fn fill(resource: &str, value: &mut Value, before: Option<&Value>) {
         "secrets" => secret(value),
         "services" => service(value),
         "deployments.apps" => deployment(value),
-        "events" => {}
+        "pods" => pod(value),
         "customresourcedefinitions.apiextensions.k8s.io" => definition(value),
         _ => {}
     }
@@ -77,6 +78,23 @@ fn service(value: &mut Value) {
     }
     if value["status"].is_null() {
         value["status"] = json!({"loadBalancer": {}});
+    }
+}
+
+/// Without scheduler and kubelet a pod waits for ever; whoever runs it reports its status.
+fn pod(value: &mut Value) {
+    let spec = &mut value["spec"];
+    if !spec.is_object() {
+        return;
+    }
+    default(spec, "restartPolicy", &json!("Always"));
+    default(spec, "dnsPolicy", &json!("ClusterFirst"));
+    default(spec, "schedulerName", &json!("default-scheduler"));
+    default(spec, "terminationGracePeriodSeconds", &json!(30));
+    default(spec, "securityContext", &json!({}));
+    default(spec, "enableServiceLinks", &json!(true));
+    if value["status"].is_null() {
+        value["status"] = json!({"phase": "Pending"});
     }
 }
 
@@ -144,6 +162,7 @@ fn stored_data_problems(value: &Value, before: Option<&Value>) -> Vec<Fault> {
             }
         }
     }
+    faults.extend(content_problems(value));
     let Some(before) = before else { return faults };
     if before["type"] != value["type"] {
         faults.push(Fault::invalid("type", &value["type"], "field is immutable"));
@@ -157,6 +176,48 @@ fn stored_data_problems(value: &Value, before: Option<&Value>) -> Vec<Fault> {
         }
     }
     faults
+}
+
+/// Bytes that the values of one object may have together, as in the real server.
+const DATA_BYTES_MAX: usize = 1 << 20;
+
+fn content_problems(value: &Value) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let fields = |field: &str| value[field].as_object().into_iter().flatten();
+    for (key, _) in fields("binaryData").filter(|(key, _)| value["data"].get(key.as_str()).is_some())
+    {
+        let why = "duplicate of key present in data";
+        faults.push(Fault::invalid(format!("binaryData[{key}]"), &json!(key), why));
+    }
+    let sizes = fields("data").chain(fields("binaryData"));
+    let size: usize = sizes.map(|(_, text)| text.as_str().map_or(0, str::len)).sum();
+    if size > DATA_BYTES_MAX {
+        let why = format!("may not be more than {DATA_BYTES_MAX} bytes");
+        faults.push(Fault::too_long("", &why));
+    }
+    if value["type"] == "kubernetes.io/tls" {
+        for key in ["tls.crt", "tls.key"] {
+            if value["data"].get(key).is_none() {
+                faults.push(Fault::required(format!("data[{key}]"), ""));
+            }
+        }
+    }
+    faults
+}
+
+/// An event lives beside the object that it speaks of.
+fn event_problems(value: &Value) -> Vec<Fault> {
+    let object = if value["regarding"].is_object() { "regarding" } else { "involvedObject" };
+    let namespace = &value[object]["namespace"];
+    let cluster_wide = namespace.as_str().is_none_or(str::is_empty);
+    let expected = if cluster_wide { &json!("default") } else { namespace };
+    if value["metadata"]["namespace"] == *expected
+        || (cluster_wide && value["metadata"]["namespace"] == "kube-system")
+    {
+        return Vec::new();
+    }
+    let why = "does not match event.namespace";
+    vec![Fault::invalid(format!("{object}.namespace"), namespace, why)]
 }
 
 fn service_problems(value: &Value) -> Vec<Fault> {

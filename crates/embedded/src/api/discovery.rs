@@ -191,6 +191,9 @@ fn parts_of(kind: &Kind) -> Vec<(&'static str, (&str, &str, &str))> {
     if kind.scale.is_some() {
         parts.push(("scale", ("autoscaling", "v1", "Scale")));
     }
+    if &*kind.resource == "namespaces" {
+        parts.push(("finalize", ("", "v1", "Namespace")));
+    }
     if kind.status {
         parts.push(("status", (&*kind.group, &*kind.version, &*kind.kind)));
     }
