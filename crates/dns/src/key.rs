@@ -7,6 +7,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use domain::tsig;
+use ring::hmac;
 use thiserror::Error;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -247,6 +248,18 @@ impl Key {
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.inner.algorithm
+    }
+
+    /// The HMAC of `message` with this key, for protocols other than DNS.
+    #[must_use]
+    pub fn hmac(&self, message: &[u8]) -> Vec<u8> {
+        let algorithm = match self.inner.algorithm {
+            Algorithm::HmacSha256 => hmac::HMAC_SHA256,
+            Algorithm::HmacSha384 => hmac::HMAC_SHA384,
+            Algorithm::HmacSha512 => hmac::HMAC_SHA512,
+        };
+        let key = hmac::Key::new(algorithm, &self.inner.secret.0);
+        hmac::sign(&key, message).as_ref().to_vec()
     }
 
     /// The key as the signing code wants it.

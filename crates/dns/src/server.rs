@@ -120,7 +120,7 @@ impl Server {
         if let Some(transaction) = with {
             transaction
                 .answer(&mut message, self.now())
-                .map_err(|error| self.bad_signature(error, message.header().rcode().to_int()))?;
+                .map_err(|error| self.bad_signature(error, message.as_slice()))?;
         }
         Message::parse(message.as_slice()).map_err(|_| self.malformed())
     }

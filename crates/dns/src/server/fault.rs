@@ -5,7 +5,7 @@ use domain::tsig::ValidationError;
 
 use super::{Server, u64_of};
 use crate::key::Key;
-use crate::wire::rcode;
+use crate::wire::{Message, rcode, rtype};
 
 impl Server {
     fn key_name(&self) -> String {
@@ -138,43 +138,41 @@ impl Server {
     }
 
     /// The signature of an answer does not hold, or the server did not accept ours.
-    pub(super) fn bad_signature(&self, error: ValidationError, code: u8) -> Fault {
+    ///
+    /// What the answer says is only a hint then, but it is the best there is.
+    pub(super) fn bad_signature(&self, error: ValidationError, answer: &[u8]) -> Fault {
         let key = self.key_name();
         let server = &self.address;
-        let message = match error {
-            ValidationError::ServerBadKey | ValidationError::BadKey => format!(
+        let hint = Message::parse(answer).unwrap_or_default();
+        if matches!(error, ValidationError::ServerUnsigned) && hint.head.rcode == rcode::FORMERR {
+            // A message that cannot be read has no signature that could be answered.
+            return self.refusal(rcode::FORMERR, "could not read a message");
+        }
+        let message = match Complaint::of(error, &hint) {
+            Complaint::Key => format!(
                 "name server {server} does not know key \"{key}\" (BADKEY); give it the same \
                  key, name and algorithm included"
             ),
-            ValidationError::ServerBadSig | ValidationError::BadSig => format!(
+            Complaint::Signature => format!(
                 "key \"{key}\" has another secret on name server {server} (BADSIG); give both \
                  sides the same"
             ),
-            ValidationError::ServerBadTime {
-                client,
-                server: theirs,
-            } => {
-                let (ours, theirs) = (u64_of(client), u64_of(theirs));
+            Complaint::Time(theirs) => {
+                let apart = theirs.map_or_else(
+                    || "more than 300".to_owned(),
+                    |theirs| theirs.abs_diff((self.clock)()).to_string(),
+                );
                 format!(
-                    "the clock of name server {server} differs from ours by {} seconds \
-                     (BADTIME); set both by NTP",
-                    ours.abs_diff(theirs)
+                    "the clock of name server {server} differs from ours by {apart} seconds, \
+                     and 300 are allowed (BADTIME); set both by NTP"
                 )
             }
-            ValidationError::BadTime => format!(
-                "the clock of name server {server} differs from ours by more than 300 seconds \
-                 (BADTIME); set both by NTP"
-            ),
-            ValidationError::ServerUnsigned => format!(
+            Complaint::Unsigned => format!(
                 "name server {server} answered {} without a signature; check that it has key \
                  \"{key}\"",
-                rcode::name(code)
+                rcode::name(hint.head.rcode)
             ),
-            ValidationError::BadAlg
-            | ValidationError::BadOther
-            | ValidationError::BadTrunc
-            | ValidationError::FormErr
-            | ValidationError::TooManyUnsigned => {
+            Complaint::Other => {
                 format!("name server {server} signed its answer wrongly: {error}")
             }
         };
@@ -197,4 +195,56 @@ impl Server {
             | FaultKind::Malformed => false,
         }
     }
+}
+
+/// What is wrong with a signature.
+enum Complaint {
+    Key,
+    Signature,
+    /// With the server's time, if it said.
+    Time(Option<u64>),
+    Unsigned,
+    Other,
+}
+
+impl Complaint {
+    fn of(error: ValidationError, answer: &Message) -> Self {
+        match tsig_error(answer) {
+            Some((rcode::BADKEY, _)) => return Self::Key,
+            Some((rcode::BADSIG, _)) => return Self::Signature,
+            Some((rcode::BADTIME, theirs)) => return Self::Time(theirs),
+            Some(_) | None => {}
+        }
+        match error {
+            ValidationError::ServerBadKey | ValidationError::BadKey => Self::Key,
+            ValidationError::ServerBadSig | ValidationError::BadSig => Self::Signature,
+            ValidationError::ServerBadTime { server, .. } => Self::Time(Some(u64_of(server))),
+            ValidationError::BadTime => Self::Time(None),
+            ValidationError::ServerUnsigned => Self::Unsigned,
+            ValidationError::BadAlg
+            | ValidationError::BadOther
+            | ValidationError::BadTrunc
+            | ValidationError::FormErr
+            | ValidationError::TooManyUnsigned => Self::Other,
+        }
+    }
+}
+
+/// The error and the time in an answer's TSIG record (RFC 8945 section 4.2).
+fn tsig_error(answer: &Message) -> Option<(u16, Option<u64>)> {
+    let row = answer
+        .additional
+        .last()
+        .filter(|row| row.rtype == rtype::TSIG)?;
+    let (_, rest) = Name::read_wire(&row.rdata).ok()?;
+    let mac_len = rest.get(8..10)?.first_chunk::<2>()?;
+    let after_mac = rest.get(10 + usize::from(u16::from_be_bytes(*mac_len))..)?;
+    let error = after_mac.get(2..4)?.first_chunk::<2>()?;
+    let other = after_mac.get(6..).filter(|other| other.len() == 6);
+    let time = other.map(|other| {
+        other
+            .iter()
+            .fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
+    });
+    Some((u16::from_be_bytes(*error), time))
 }

@@ -117,7 +117,7 @@ impl Server {
             if let Some(sequence) = &mut sequence {
                 sequence
                     .answer(&mut message, self.now())
-                    .map_err(|error| self.bad_signature(error, code))?;
+                    .map_err(|error| self.bad_signature(error, message.as_slice()))?;
             }
             if code != rcode::NOERROR {
                 return Err(self.transfer_refused(zone, code));
@@ -135,7 +135,7 @@ impl Server {
         if let Some(sequence) = sequence {
             sequence
                 .done()
-                .map_err(|error| self.bad_signature(error, rcode::NOERROR))?;
+                .map_err(|error| self.bad_signature(error, &[]))?;
         }
         incoming.content().ok_or_else(|| self.malformed())
     }
