@@ -282,7 +282,7 @@ fn content_of(zone: &Name, records: &[Record]) -> Option<Content> {
 }
 
 /// A file name for a zone, readable where the name is plain and unique in any case.
-fn file_name(zone: &Name) -> String {
+pub(crate) fn file_name(zone: &Name) -> String {
     use std::fmt::Write as _;
     let mut file = String::new();
     for byte in zone.to_string().trim_end_matches('.').bytes() {

@@ -1,0 +1,417 @@
+//! A local `named`: started as a child with a generated configuration, its zones made and
+//! removed over its control channel, stopped with Bindery.
+//!
+//! Everything it reads and writes lies in one folder. It runs as the user that runs Bindery and
+//! in the foreground; a system-wide `named` on the same machine is not touched.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bindery_core::{Fault, FaultKind, Name, Record};
+use bindery_dns::{Clock, Key, Server};
+use bindery_engine::ports::{NameServer, ZoneHost};
+use futures::future::BoxFuture;
+use thiserror::Error;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep};
+
+use process::Process;
+use rndc::{Rndc, RndcFault};
+
+mod config;
+mod process;
+mod rndc;
+mod zones;
+
+/// How long `named` may take to answer after it was started. With 100,000 zones it needs
+/// minutes; the wait ends early if the process does.
+const START_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// How often to look whether it answers.
+const START_POLL: Duration = Duration::from_millis(20);
+
+/// How long `named` may take to write its zones and end after being told to.
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How often a free port for the control channel is tried: another process may take it between
+/// our looking and `named`'s binding.
+const CONTROL_PORT_TRIES: usize = 3;
+
+/// How `named` is set up.
+pub struct Options {
+    /// The program; [`find_named`] looks for it.
+    pub program: PathBuf,
+    /// Where its configuration, zones, journals and log lie.
+    pub folder: PathBuf,
+    /// Where it answers; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// The key that updates and transfers must be signed with.
+    pub key: Key,
+    /// Secondaries that are told of changes.
+    pub notify: Vec<SocketAddr>,
+    /// What time it is, for the control channel.
+    pub clock: Clock,
+    /// Secure random bytes, for the control channel's key.
+    pub random: Arc<dyn Fn() -> [u8; 32] + Send + Sync>,
+}
+
+/// Why `named` does not run.
+#[derive(Debug, Error)]
+pub enum Start {
+    /// The address is taken or not ours.
+    #[error(
+        "cannot listen on {address}: {source}; stop what listens there (`ss -tulpn` shows it) or \
+         choose another address with --dns-address"
+    )]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Its folder or configuration could not be written.
+    #[error("cannot prepare {path} for named: {source}")]
+    Prepare {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The program could not be started.
+    #[error("cannot start {program}: {source}; install the package bind9 or use --server builtin")]
+    Spawn {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It ended at once.
+    #[error(
+        "named ended at once ({status}); it said:\n{log}\nthe whole log is {path}; to do without \
+         named use --server builtin"
+    )]
+    Ended {
+        /// How it ended.
+        status: String,
+        /// The last lines of its log.
+        log: String,
+        /// The log.
+        path: PathBuf,
+    },
+    /// It runs but does not answer.
+    #[error(
+        "named does not answer on {address}; it said:\n{log}\nthe whole log is {path}; to do \
+         without named use --server builtin"
+    )]
+    Silent {
+        /// The address.
+        address: SocketAddr,
+        /// The last lines of its log.
+        log: String,
+        /// The log.
+        path: PathBuf,
+    },
+}
+
+/// Looks for `named` in PATH and where distributions put it.
+#[must_use]
+pub fn find_named() -> Option<PathBuf> {
+    process::find("named")
+}
+
+/// A running `named`. Dropping it kills the process; [`Named::stop`] ends it gently.
+pub struct Named {
+    process: Process,
+    host: Host,
+}
+
+/// Makes and removes zones of a running `named`; clones are handles of the same.
+#[derive(Clone)]
+pub struct Host {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    folder: PathBuf,
+    key_name: String,
+    address: SocketAddr,
+    server: Server,
+    control: Mutex<Rndc>,
+}
+
+impl Named {
+    /// Starts `named` and waits until it answers.
+    ///
+    /// # Errors
+    /// If it cannot be started or does not answer, with what it said.
+    ///
+    /// # Cancellation
+    /// If dropped, the process is killed.
+    pub async fn start(mut options: Options) -> Result<Self, Start> {
+        process::end_leftover(&options.folder, STOP_TIMEOUT).await;
+        options.address = free_address(options.address).map_err(|source| Start::Address {
+            address: options.address,
+            source,
+        })?;
+        let supported = process::defaults(&options.program).await;
+        for _ in 1..CONTROL_PORT_TRIES {
+            match Self::start_once(&options, &supported).await {
+                Err(Start::Silent { .. }) => {}
+                started => return started,
+            }
+        }
+        Self::start_once(&options, &supported).await
+    }
+
+    async fn start_once(options: &Options, supported: &str) -> Result<Self, Start> {
+        let control_key = Key::generate("bindery-control", (options.random)())
+            .map_err(|problem| io::Error::other(problem.to_string()))
+            .map_err(|source| Start::Prepare {
+                path: options.folder.clone(),
+                source,
+            })?;
+        let control =
+            free_address((Ipv4Addr::LOCALHOST, 0).into()).map_err(|source| Start::Address {
+                address: options.address,
+                source,
+            })?;
+        let config = config::write(options, control, &control_key, supported)
+            .map_err(|(path, source)| Start::Prepare { path, source })?;
+        let process =
+            Process::spawn(&options.program, &config, &options.folder).map_err(|source| {
+                Start::Spawn {
+                    program: options.program.clone(),
+                    source,
+                }
+            })?;
+        let rndc = Rndc::new(
+            control,
+            control_key,
+            options.clock.clone(),
+            first_serial(options),
+        );
+        let host = Host {
+            inner: Arc::new(Inner {
+                folder: options.folder.clone(),
+                key_name: options.key.name(),
+                address: options.address,
+                server: Server::new(options.address.to_string(), Some(options.key.clone()))
+                    .with_clock(options.clock.clone()),
+                control: Mutex::new(rndc),
+            }),
+        };
+        let named = Self { process, host };
+        named.wait_until_it_answers(options).await?;
+        Ok(named)
+    }
+
+    async fn wait_until_it_answers(&self, options: &Options) -> Result<(), Start> {
+        let path = options.folder.join(config::LOG);
+        let deadline = Instant::now() + START_TIMEOUT;
+        loop {
+            if let Some(status) = self.process.ended() {
+                return Err(Start::Ended {
+                    status,
+                    log: log_tail(&path),
+                    path,
+                });
+            }
+            if self.host.is_up().await {
+                return Ok(());
+            }
+            let refused = log_tail(&path).contains("couldn't add command channel");
+            if Instant::now() > deadline || refused {
+                let address = options.address;
+                return Err(Start::Silent {
+                    address,
+                    log: log_tail(&path),
+                    path,
+                });
+            }
+            sleep(START_POLL).await;
+        }
+    }
+
+    /// Where it answers.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.host.inner.address
+    }
+
+    /// What makes and removes its zones.
+    #[must_use]
+    pub fn host(&self) -> Host {
+        self.host.clone()
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Waits until the process ends by itself, and says how and why.
+    pub async fn died(&self) -> String {
+        let status = self.process.wait().await;
+        let log = log_tail(&self.host.inner.folder.join(config::LOG));
+        format!("named ended ({status}); it said:\n{log}")
+    }
+
+    /// Has it write what it has and end; kills it if it does not.
+    pub async fn stop(self) {
+        self.process.stop(STOP_TIMEOUT).await;
+    }
+}
+
+impl Host {
+    async fn is_up(&self) -> bool {
+        let mut control = self.inner.control.lock().await;
+        if control.command("status").await.is_err() {
+            return false;
+        }
+        // Any answer will do; a server without the zone refuses.
+        let probe = self.inner.server.serial(&Name::root()).await;
+        !matches!(probe, Err(fault) if fault.kind == FaultKind::Unreachable)
+    }
+
+    /// Whether the zone is served, as queries see it.
+    async fn state(&self, zone: &Name) -> Result<State, Fault> {
+        match self.inner.server.serial(zone).await {
+            Ok(_) => Ok(State::Served),
+            Err(fault) => match fault.kind {
+                FaultKind::NoSuchZone => Ok(State::Missing),
+                FaultKind::Refused(_) => Ok(State::Broken),
+                FaultKind::Unreachable
+                | FaultKind::Lost
+                | FaultKind::Prerequisite(_)
+                | FaultKind::BadKey
+                | FaultKind::TooLong
+                | FaultKind::Malformed => Err(fault),
+            },
+        }
+    }
+
+    async fn add_zone(&self, zone: &Name, records: &[Record]) -> Result<(), Fault> {
+        match self.state(zone).await? {
+            State::Served => return Ok(()),
+            State::Missing => {}
+            // Known to `named` but without a usable file; nothing of it can be served.
+            State::Broken => self.remove_zone(zone).await?,
+        }
+        zones::write(&self.inner.folder, zone, records)
+            .map_err(|error| disk_fault(zone, "written", &error))?;
+        let command = zones::add_command(zone, &self.inner.key_name);
+        let mut control = self.inner.control.lock().await;
+        match control.command(&command).await {
+            Ok(()) => Ok(()),
+            Err(RndcFault::Failed { text }) if text.contains("already exists") => Ok(()),
+            Err(error) => Err(self.control_fault(zone, "add", &error)),
+        }
+    }
+
+    async fn remove_zone(&self, zone: &Name) -> Result<(), Fault> {
+        let command = zones::remove_command(zone);
+        let mut control = self.inner.control.lock().await;
+        match control.command(&command).await {
+            Ok(()) => {}
+            Err(RndcFault::Failed { text }) if text.contains("not found") => {}
+            Err(error) => return Err(self.control_fault(zone, "delete", &error)),
+        }
+        zones::remove_files(&self.inner.folder, zone)
+            .map_err(|error| disk_fault(zone, "removed", &error))
+    }
+
+    fn control_fault(&self, zone: &Name, what: &str, error: &RndcFault) -> Fault {
+        let kind = match error {
+            RndcFault::Connection { .. } => FaultKind::Unreachable,
+            RndcFault::Failed { .. } => FaultKind::Refused(2),
+            RndcFault::Signature | RndcFault::Malformed => FaultKind::Malformed,
+        };
+        let log = self.inner.folder.join(config::LOG);
+        Fault::new(
+            kind,
+            format!(
+                "named could not {what} zone {zone}: {error}; see {}",
+                log.display()
+            ),
+        )
+    }
+}
+
+enum State {
+    Served,
+    Missing,
+    Broken,
+}
+
+impl ZoneHost for Host {
+    fn create<'a>(
+        &'a self,
+        zone: &'a Name,
+        records: &'a [Record],
+    ) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.add_zone(zone, records))
+    }
+
+    fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.remove_zone(zone))
+    }
+}
+
+fn disk_fault(zone: &Name, what: &str, error: &io::Error) -> Fault {
+    Fault::new(
+        FaultKind::Refused(2),
+        format!("the file of zone {zone} could not be {what}: {error}"),
+    )
+}
+
+/// Serials of control messages must not repeat within a second, also not across restarts.
+fn first_serial(options: &Options) -> u32 {
+    (options.random)()
+        .first_chunk::<4>()
+        .map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}
+
+/// The address with a port that is free for UDP and TCP, checked by binding both.
+fn free_address(address: SocketAddr) -> io::Result<SocketAddr> {
+    let tcp = std::net::TcpListener::bind(address)?;
+    let free = tcp.local_addr()?;
+    // A free TCP port may be taken for UDP; with a given port that is the caller's to know.
+    match std::net::UdpSocket::bind(free) {
+        Ok(_) => Ok(free),
+        Err(error) if address.port() != 0 => Err(error),
+        Err(_) => {
+            let tcp = std::net::TcpListener::bind(SocketAddr::new(address.ip(), 0))?;
+            let other = tcp.local_addr()?;
+            std::net::UdpSocket::bind(other).map(|_| other)
+        }
+    }
+}
+
+/// The last lines of the log and of what went to standard error, for an error message.
+fn log_tail(path: &Path) -> String {
+    let output = path.with_file_name(process::OUTPUT);
+    [file_tail(path), file_tail(&output)]
+        .join("\n")
+        .trim()
+        .to_owned()
+}
+
+fn file_tail(path: &Path) -> String {
+    const LINES: usize = 12;
+    let text = std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let text = text.unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+/// How an address is written in an address list of named.conf.
+fn listed(address: IpAddr) -> String {
+    format!("{{ {address}; }}")
+}

@@ -1,0 +1,332 @@
+//! The control channel of `named`: one kept connection for any number of commands.
+//!
+//! A message is a length, the version 1 and a table; a table is entries of a name (with its
+//! length in one byte) and a value (a type byte, a length in four bytes, the value). The entry
+//! `_auth` comes first and holds the HMAC of all that follows. The first answer brings a nonce
+//! that all later messages carry.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bindery_dns::{Clock, Key};
+use thiserror::Error;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// How long a command may take; adding a zone of a million records takes seconds.
+const COMMAND_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// The longest answer we take; the text of `status` has some hundred bytes.
+const ANSWER_LEN_MAX: u32 = 1 << 20;
+
+/// The algorithm byte of HMAC-SHA256.
+const HMAC_SHA256: u8 = 163;
+
+/// The field for the algorithm and the base64 of the longest HMAC.
+const AUTH_LEN: usize = 89;
+
+const BINARY: u8 = 1;
+const TABLE: u8 = 2;
+
+/// Why a command was not carried out.
+#[derive(Debug, Error)]
+pub(super) enum RndcFault {
+    /// The control channel does not answer.
+    #[error("the control channel on {address} failed: {source}")]
+    Connection {
+        /// Where it should be.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// `named` did not do it.
+    #[error("it said {text:?}")]
+    Failed {
+        /// What it said.
+        text: String,
+    },
+    /// The answer is not from our `named`.
+    #[error("the answer of the control channel has a wrong signature")]
+    Signature,
+    /// The answer cannot be read.
+    #[error("the answer of the control channel cannot be read")]
+    Malformed,
+}
+
+/// A control channel; it connects when it is first used and again after a failure.
+pub(super) struct Rndc {
+    address: SocketAddr,
+    key: Key,
+    clock: Clock,
+    serial: u32,
+    session: Option<Session>,
+}
+
+struct Session {
+    stream: TcpStream,
+    nonce: Vec<u8>,
+}
+
+impl Rndc {
+    pub(super) fn new(address: SocketAddr, key: Key, clock: Clock, first_serial: u32) -> Self {
+        Self {
+            address,
+            key,
+            clock,
+            serial: first_serial,
+            session: None,
+        }
+    }
+
+    /// Has `named` carry out a command.
+    ///
+    /// # Cancellation
+    /// If dropped, the command may have been carried out; the connection is not used again.
+    pub(super) async fn command(&mut self, command: &str) -> Result<(), RndcFault> {
+        let kept = self.session.take();
+        let reused = kept.is_some();
+        let first = self.attempt(kept, command).await;
+        match first {
+            // `named` may have closed a kept connection, for instance because it was restarted.
+            Err(RndcFault::Connection { .. }) if reused => self.attempt(None, command).await,
+            outcome => outcome,
+        }
+    }
+
+    async fn attempt(&mut self, session: Option<Session>, command: &str) -> Result<(), RndcFault> {
+        let work = async {
+            let mut session = match session {
+                Some(session) => session,
+                None => self.open().await?,
+            };
+            let answer = self.exchange(&mut session, command).await?;
+            Ok((session, answer))
+        };
+        let Ok(outcome) = timeout(COMMAND_TIMEOUT, work).await else {
+            let source = io::Error::new(io::ErrorKind::TimedOut, "no answer");
+            return Err(RndcFault::Connection {
+                address: self.address,
+                source,
+            });
+        };
+        let (session, answer) = outcome?;
+        self.session = Some(session);
+        answer.outcome()
+    }
+
+    async fn open(&mut self) -> Result<Session, RndcFault> {
+        let address = self.address;
+        let failed = |source| RndcFault::Connection { address, source };
+        let stream = TcpStream::connect(address).await.map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        let mut session = Session {
+            stream,
+            nonce: Vec::new(),
+        };
+        let greeting = self.exchange(&mut session, "null").await?;
+        session.nonce = greeting.nonce.ok_or(RndcFault::Malformed)?;
+        Ok(session)
+    }
+
+    async fn exchange(
+        &mut self,
+        session: &mut Session,
+        command: &str,
+    ) -> Result<Answer, RndcFault> {
+        self.serial = self.serial.wrapping_add(1);
+        let now = (self.clock)();
+        let signed = request(self.serial, now, &session.nonce, command);
+        let bytes = sealed(&self.key, &signed);
+        let address = self.address;
+        let failed = |source| RndcFault::Connection { address, source };
+        session.stream.write_all(&bytes).await.map_err(failed)?;
+        let length = session.stream.read_u32().await.map_err(failed)?;
+        if length > ANSWER_LEN_MAX {
+            return Err(RndcFault::Malformed);
+        }
+        let mut answer = vec![0; usize::try_from(length).map_err(|_| RndcFault::Malformed)?];
+        session
+            .stream
+            .read_exact(&mut answer)
+            .await
+            .map_err(failed)?;
+        opened(&self.key, &answer)
+    }
+}
+
+/// What an answer says.
+#[derive(Debug, Default)]
+struct Answer {
+    nonce: Option<Vec<u8>>,
+    result: Option<String>,
+    text: Option<String>,
+    error: Option<String>,
+}
+
+impl Answer {
+    fn outcome(self) -> Result<(), RndcFault> {
+        match self.result.as_deref() {
+            None | Some("0") => Ok(()),
+            Some(code) => {
+                let said = [self.error, self.text]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>();
+                let text = if said.is_empty() {
+                    format!("result {code}")
+                } else {
+                    said.join(": ")
+                };
+                Err(RndcFault::Failed { text })
+            }
+        }
+    }
+}
+
+/// The part of a message that is signed.
+fn request(serial: u32, now: u64, nonce: &[u8], command: &str) -> Vec<u8> {
+    let mut control = Vec::new();
+    put(&mut control, "_ser", BINARY, serial.to_string().as_bytes());
+    put(&mut control, "_tim", BINARY, now.to_string().as_bytes());
+    put(
+        &mut control,
+        "_exp",
+        BINARY,
+        (now + 60).to_string().as_bytes(),
+    );
+    if !nonce.is_empty() {
+        put(&mut control, "_nonce", BINARY, nonce);
+    }
+    let mut data = Vec::new();
+    put(&mut data, "type", BINARY, command.as_bytes());
+    let mut signed = Vec::new();
+    put(&mut signed, "_ctrl", TABLE, &control);
+    put(&mut signed, "_data", TABLE, &data);
+    signed
+}
+
+/// A whole message around the signed part.
+fn sealed(key: &Key, signed: &[u8]) -> Vec<u8> {
+    let mut auth = Vec::new();
+    put(&mut auth, "hsha", BINARY, &auth_field(key, signed));
+    let mut table = Vec::new();
+    put(&mut table, "_auth", TABLE, &auth);
+    table.extend_from_slice(signed);
+    let mut bytes = Vec::with_capacity(table.len() + 8);
+    // Messages are far below four gigabytes.
+    bytes.extend_from_slice(
+        &u32::try_from(table.len() + 4)
+            .unwrap_or(u32::MAX)
+            .to_be_bytes(),
+    );
+    bytes.extend_from_slice(&1_u32.to_be_bytes());
+    bytes.extend_from_slice(&table);
+    bytes
+}
+
+fn auth_field(key: &Key, signed: &[u8]) -> [u8; AUTH_LEN] {
+    let mut field = [0; AUTH_LEN];
+    field[0] = HMAC_SHA256;
+    let mac = BASE64.encode(key.hmac(signed));
+    field[1..=mac.len()].copy_from_slice(mac.as_bytes());
+    field
+}
+
+/// Checks an answer's signature and reads it.
+fn opened(key: &Key, bytes: &[u8]) -> Result<Answer, RndcFault> {
+    let table = bytes
+        .strip_prefix(&1_u32.to_be_bytes())
+        .ok_or(RndcFault::Malformed)?;
+    let (name, auth, signed) = next(table).ok_or(RndcFault::Malformed)?;
+    let (_, given, _) = next(auth).ok_or(RndcFault::Malformed)?;
+    let wanted = auth_field(key, signed);
+    // Folded without an early exit, since this is a secret's shadow.
+    let differs = given.len() != wanted.len()
+        || given
+            .iter()
+            .zip(&wanted)
+            .fold(0, |acc, (a, b)| acc | (a ^ b))
+            != 0;
+    if name != b"_auth" || differs {
+        return Err(RndcFault::Signature);
+    }
+    let mut answer = Answer::default();
+    let mut rest = signed;
+    while !rest.is_empty() {
+        let (_, mut inner, after) = next(rest).ok_or(RndcFault::Malformed)?;
+        while !inner.is_empty() {
+            let (name, value, after) = next(inner).ok_or(RndcFault::Malformed)?;
+            let text = || Some(String::from_utf8_lossy(value).into_owned());
+            match name {
+                b"_nonce" => answer.nonce = Some(value.to_vec()),
+                b"result" => answer.result = text(),
+                b"text" => answer.text = text(),
+                b"err" => answer.error = text(),
+                _ => {}
+            }
+            inner = after;
+        }
+        rest = after;
+    }
+    Ok(answer)
+}
+
+fn put(table: &mut Vec<u8>, name: &str, kind: u8, value: &[u8]) {
+    // Names are ours and short; values are far below four gigabytes.
+    table.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
+    table.extend_from_slice(name.as_bytes());
+    table.push(kind);
+    table.extend_from_slice(&u32::try_from(value.len()).unwrap_or(u32::MAX).to_be_bytes());
+    table.extend_from_slice(value);
+}
+
+/// The first entry of a table: its name, its value and what follows.
+fn next(table: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let (length, rest) = table.split_first()?;
+    let (name, rest) = rest.split_at_checked(usize::from(*length))?;
+    let (_, rest) = rest.split_first()?;
+    let (length, rest) = rest.split_first_chunk::<4>()?;
+    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+    let (value, rest) = rest.split_at_checked(length)?;
+    Some((name, value, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> Key {
+        Key::generate("control", [3; 32]).unwrap()
+    }
+
+    #[test]
+    fn a_sealed_message_opens_with_the_same_key_only() {
+        let mut data = Vec::new();
+        put(&mut data, "result", BINARY, b"1");
+        put(&mut data, "err", BINARY, b"not found");
+        put(&mut data, "text", BINARY, b"no such zone");
+        let mut signed = Vec::new();
+        put(&mut signed, "_data", TABLE, &data);
+        let bytes = sealed(&key(), &signed);
+        let fault = opened(&key(), &bytes[4..]).unwrap().outcome().unwrap_err();
+        assert_eq!(fault.to_string(), "it said \"not found: no such zone\"");
+        let other = Key::generate("control", [4; 32]).unwrap();
+        assert!(matches!(
+            opened(&other, &bytes[4..]),
+            Err(RndcFault::Signature)
+        ));
+    }
+
+    #[test]
+    fn cut_answers_are_refused() {
+        let bytes = sealed(&key(), &request(1, 2, b"9", "status"));
+        for length in 0..bytes.len() - 4 {
+            assert!(opened(&key(), &bytes[4..4 + length]).is_err(), "{length}");
+        }
+    }
+}

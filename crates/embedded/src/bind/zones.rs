@@ -1,0 +1,53 @@
+//! Zone files for `named` and the commands that make it take them.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use bindery_core::{Name, Record};
+
+use super::config::{ZONES, write_private};
+use crate::nameserver::file_name;
+
+/// Writes the file of a new zone and removes the journal of an old one of the same name.
+pub(super) fn write(folder: &Path, zone: &Name, records: &[Record]) -> io::Result<()> {
+    remove_files(folder, zone)?;
+    let mut text = String::from("; Written by Bindery; named rewrites it.\n");
+    for record in records {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{record}");
+    }
+    write_private(&folder.join(ZONES).join(file_name(zone)), text.as_bytes())
+}
+
+/// Removes a zone's file and journal.
+pub(super) fn remove_files(folder: &Path, zone: &Name) -> io::Result<()> {
+    let file = file_name(zone);
+    for name in [file.clone(), format!("{file}.jnl")] {
+        match fs::remove_file(folder.join(ZONES).join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The control command that adds a zone whose file is written.
+pub(super) fn add_command(zone: &Name, key: &str) -> String {
+    format!(
+        "addzone {} IN {{ type primary; file {}; allow-update {{ key \"{key}\"; }}; \
+         allow-transfer {{ key \"{key}\"; }}; }};",
+        quoted(&zone.to_string()),
+        quoted(&format!("{ZONES}/{}", file_name(zone))),
+    )
+}
+
+/// The control command that removes a zone.
+pub(super) fn remove_command(zone: &Name) -> String {
+    format!("delzone -clean {}", quoted(&zone.to_string()))
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
