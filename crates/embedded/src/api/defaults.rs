@@ -184,13 +184,20 @@ const DATA_BYTES_MAX: usize = 1 << 20;
 fn content_problems(value: &Value) -> Vec<Fault> {
     let mut faults = Vec::new();
     let fields = |field: &str| value[field].as_object().into_iter().flatten();
-    for (key, _) in fields("binaryData").filter(|(key, _)| value["data"].get(key.as_str()).is_some())
+    for (key, _) in
+        fields("binaryData").filter(|(key, _)| value["data"].get(key.as_str()).is_some())
     {
         let why = "duplicate of key present in data";
-        faults.push(Fault::invalid(format!("binaryData[{key}]"), &json!(key), why));
+        faults.push(Fault::invalid(
+            format!("binaryData[{key}]"),
+            &json!(key),
+            why,
+        ));
     }
     let sizes = fields("data").chain(fields("binaryData"));
-    let size: usize = sizes.map(|(_, text)| text.as_str().map_or(0, str::len)).sum();
+    let size: usize = sizes
+        .map(|(_, text)| text.as_str().map_or(0, str::len))
+        .sum();
     if size > DATA_BYTES_MAX {
         let why = format!("may not be more than {DATA_BYTES_MAX} bytes");
         faults.push(Fault::too_long("", &why));
@@ -207,17 +214,29 @@ fn content_problems(value: &Value) -> Vec<Fault> {
 
 /// An event lives beside the object that it speaks of.
 fn event_problems(value: &Value) -> Vec<Fault> {
-    let object = if value["regarding"].is_object() { "regarding" } else { "involvedObject" };
+    let object = if value["regarding"].is_object() {
+        "regarding"
+    } else {
+        "involvedObject"
+    };
     let namespace = &value[object]["namespace"];
     let cluster_wide = namespace.as_str().is_none_or(str::is_empty);
-    let expected = if cluster_wide { &json!("default") } else { namespace };
+    let expected = if cluster_wide {
+        &json!("default")
+    } else {
+        namespace
+    };
     if value["metadata"]["namespace"] == *expected
         || (cluster_wide && value["metadata"]["namespace"] == "kube-system")
     {
         return Vec::new();
     }
     let why = "does not match event.namespace";
-    vec![Fault::invalid(format!("{object}.namespace"), namespace, why)]
+    vec![Fault::invalid(
+        format!("{object}.namespace"),
+        namespace,
+        why,
+    )]
 }
 
 fn service_problems(value: &Value) -> Vec<Fault> {

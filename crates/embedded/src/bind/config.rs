@@ -179,10 +179,7 @@ fn notify(targets: &[SocketAddr]) -> String {
         .iter()
         .map(|target| format!("{} port {};", target.ip(), target.port()))
         .collect();
-    format!(
-        "notify explicit;\n\talso-notify {{{{ {} }}}};",
-        list.join(" ")
-    )
+    format!("notify explicit;\n\talso-notify {{ {} }};", list.join(" "))
 }
 
 fn quoted(path: &Path) -> String {
