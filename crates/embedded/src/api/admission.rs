@@ -29,6 +29,32 @@ pub(crate) struct Surplus {
     pub(crate) duplicate: Vec<String>,
 }
 
+/// Bytes an object may have, about as many as etcd takes in one request.
+const OBJECT_BYTES_MAX: usize = 3 << 19;
+
+/// Many small patches must not make one object that nobody can list any more.
+fn check_size(value: &Value) -> Result<(), Failure> {
+    let size = weight(value);
+    if size <= OBJECT_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!("the object has {size} bytes, the limit is {OBJECT_BYTES_MAX}");
+    Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message))
+}
+
+/// About how many bytes a value takes when it is written, without writing it.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) => 5,
+        Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(|item| weight(item) + 1).sum::<usize>() + 2,
+        Value::Object(fields) => {
+            fields.iter().map(|(name, field)| name.len() + weight(field) + 4).sum::<usize>() + 2
+        }
+    }
+}
+
 impl Draft<'_> {
     /// Completes and checks the object.
     pub(crate) fn admit(&self, value: &mut Value) -> Result<(), Failure> {
@@ -52,7 +78,7 @@ impl Draft<'_> {
             None => faults.extend(defaults::problems(&kind.resource, value, self.before)),
         }
         if faults.is_empty() {
-            return Ok(());
+            return check_size(value);
         }
         let name = value["metadata"]["name"].as_str().unwrap_or_default();
         Err(Failure::invalid(kind.subject(), name, &faults))

@@ -84,6 +84,21 @@ impl Reply {
         self
     }
 
+    /// The same as YAML; a watch and what is no JSON stay as they are.
+    fn in_yaml(mut self) -> Self {
+        let mut content_type = self.content_type;
+        self.body = self.body.map(|bytes| {
+            let parsed: Option<serde_json::Value> = serde_json::from_slice(&bytes).ok();
+            let text = parsed.and_then(|value| serde_saphyr::to_string(&value).ok());
+            text.map_or(bytes, |text| {
+                content_type = "application/yaml";
+                Bytes::from(text)
+            })
+        });
+        self.content_type = content_type;
+        self
+    }
+
     pub(crate) fn ok(value: &serde_json::Value) -> Self {
         Self::json(StatusCode::OK, value.to_string())
     }
@@ -127,7 +142,9 @@ where
         Err(error) => return refused(&unread(&*error)),
     };
     let pretty = Query::parse(parts.uri.query()).is_true("pretty");
+    let yaml = Form::is_yaml(&parts.headers);
     match dispatch(core, parts, body).await {
+        Ok(reply) if yaml => accepted(reply.in_yaml()),
         Ok(reply) if pretty => accepted(reply.indented()),
         Ok(reply) => accepted(reply),
         Err(failure) => refused(&failure),
@@ -175,7 +192,9 @@ async fn serve(core: &Arc<Core>, call: &Call) -> Result<Reply, Failure> {
         (Method::PUT, true, _) => core.replace(call).await,
         (Method::PATCH, true, _) => core.patch(call).await,
         (Method::DELETE, true, Part::Whole) => core.delete(call).await,
-        (Method::DELETE, false, Part::Whole) if call.target.is_scattered() => {
+        (Method::DELETE, false, Part::Whole)
+            if call.target.is_scattered() || &*call.target.kind.resource == "namespaces" =>
+        {
             Err(Failure::method_not_allowed())
         }
         (Method::DELETE, false, Part::Whole) => core.delete_collection(call).await,

@@ -146,11 +146,13 @@ fn merge_lists(
 ) -> Result<(), PatchFault> {
     let Some(key) = strategic_key(ports, name) else {
         if is_set(name) {
+            let before = target.clone();
             for item in patch {
                 if !target.contains(item) {
                     target.push(item.clone());
                 }
             }
+            interleave(target, &before, patch, None);
         } else {
             *target = patch.to_vec();
         }
@@ -165,6 +167,7 @@ fn merge_lists(
             .collect();
         return Ok(());
     }
+    let before = target.clone();
     for item in patch {
         let Value::Object(item) = item else {
             return Err(PatchFault::Malformed(format!(
@@ -192,7 +195,41 @@ fn merge_lists(
             target.push(Value::Object(fresh));
         }
     }
+    interleave(target, &before, patch, Some(key));
     Ok(())
+}
+
+/// The order of a merged list: what the patch names comes in the patch's order, the rest in the old
+/// order, and of two neighbours the patched one comes first unless the old list says otherwise.
+fn interleave(
+    items: &mut Vec<Value>,
+    before: &[Value],
+    patch: &[Value],
+    key: Option<&'static str>,
+) {
+    let id = |item: &Value| match key {
+        Some(key) => item.get(key).cloned().unwrap_or(Value::Null),
+        None => item.clone(),
+    };
+    let named: Vec<Value> = patch.iter().map(&id).collect();
+    let held: Vec<Value> = before.iter().map(&id).collect();
+    let rank = |list: &[Value], item: &Value| list.iter().position(|other| *other == id(item));
+    let all = std::mem::take(items);
+    let (mut patched, rest): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|item| rank(&named, item).is_some());
+    patched.sort_by_key(|item| rank(&named, item));
+    let mut patched = patched.into_iter().peekable();
+    for item in rest {
+        let goes_first = |other: &Value| match (rank(&held, &item), rank(&held, other)) {
+            (Some(own), Some(other)) => other < own,
+            (_, None) | (None, _) => true,
+        };
+        while let Some(earlier) = patched.next_if(goes_first) {
+            items.push(earlier);
+        }
+        items.push(item);
+    }
+    items.extend(patched);
 }
 
 /// Listed items in the listed order; the others keep their place relative to their neighbours.
