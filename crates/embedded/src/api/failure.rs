@@ -128,6 +128,11 @@ impl Failure {
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(subject, name)
     }
 
+    /// Whether an object of this name exists already.
+    pub(crate) fn is_already_exists(&self) -> bool {
+        self.reason == "AlreadyExists"
+    }
+
     pub(crate) fn already_exists(subject: Subject<'_>, name: &str) -> Self {
         let message = format!(
             "{} \"{name}\" already exists",

@@ -110,7 +110,11 @@ impl Core {
                     return Err(Failure::not_found(call.target.kind.subject(), name));
                 }
                 let value = self.applied(request, None, applied, *force)?;
-                return self.create_applied(call, value, request.options).await;
+                let created = self.create_applied(call, value, request.options).await;
+                // Created by somebody else meanwhile, it is changed like one that was there before.
+                if !created.as_ref().is_err_and(Failure::is_already_exists) {
+                    return created;
+                }
             }
             let edit = |current: &Value| self.applied(request, Some(current), applied, *force);
             return self.change(request, Ownership::Declared, edit).await;

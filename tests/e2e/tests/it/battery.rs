@@ -8,6 +8,7 @@ mod definitions;
 mod delete;
 mod discovery;
 mod dry_run;
+mod kinds;
 mod output;
 mod own_kinds;
 mod patches;
@@ -46,6 +47,7 @@ fn cases() -> Vec<Case> {
         delete::cases(),
         collection::cases(),
         definitions::cases(),
+        kinds::cases(),
         output::cases(),
         discovery::cases(),
         builtin::cases(),

@@ -60,10 +60,12 @@ async fn check(t: Scene, entry: Value) {
         .as_array()
         .cloned()
         .unwrap_or_default();
-    assert!(
-        causes.iter().any(|cause| cause["field"] == field),
-        "no {field} in {status}"
-    );
+    let says = entry["says"].as_str().unwrap_or_default();
+    let named = causes.iter().any(|cause| {
+        let message = cause["message"].as_str().unwrap_or_default();
+        cause["field"] == field && message.contains(says)
+    });
+    assert!(named, "no {says:?} on {field} in {status}");
 }
 
 async fn the_definitions_are_established(t: Scene) {
