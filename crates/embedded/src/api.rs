@@ -2,6 +2,7 @@
 
 mod admission;
 mod body;
+mod builtin_rules;
 mod create;
 mod decode;
 mod defaults;

@@ -11,7 +11,7 @@ use super::metadata::{self, NameRule};
 use super::request::{FieldValidation, Part, WriteOptions};
 use super::service::Call;
 use super::store::CRD_RESOURCE;
-use super::{decode, defaults, present, typed};
+use super::{builtin_rules, decode, defaults, present, typed};
 
 /// An object on its way into the store.
 pub(crate) struct Draft<'a> {
@@ -75,7 +75,7 @@ impl Draft<'_> {
                     kinds::accept_definition(value, &served, &self.core.now());
                 }
             }
-            None => faults.extend(defaults::problems(&kind.resource, value, self.before)),
+            None => faults.extend(builtin_rules::problems(&kind.resource, value, self.before)),
         }
         if faults.is_empty() {
             return check_size(value);

@@ -197,6 +197,9 @@ fn parts_of(kind: &Kind) -> Vec<(&'static str, (&str, &str, &str))> {
     if kind.status {
         parts.push(("status", (&*kind.group, &*kind.version, &*kind.kind)));
     }
+    if &*kind.resource == "namespaces" {
+        parts.push(("finalize", ("", "v1", "Namespace")));
+    }
     parts
 }
 
