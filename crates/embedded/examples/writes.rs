@@ -39,8 +39,8 @@ async fn main() -> anyhow::Result<()> {
                         }
                         if patching {
                             let path = format!("{THINGS}/thing-{index}");
-                            let patch = json!({"metadata": {"annotations": {"a": "b"}}});
-                            send(&api, "PATCH", &path, &patch).await?;
+                            let body = json!({"metadata": {"annotations": {"a": "b"}}});
+                            send(&api, "PATCH", &path, &body).await?;
                         } else {
                             send(&api, "POST", THINGS, &thing(index)).await?;
                         }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::failure::Fault;
 
-/// Bytes that the data of a ConfigMap or Secret may have.
+/// Bytes that the data of a `ConfigMap` or `Secret` may have.
 const DATA_BYTES_MAX: usize = 1 << 20;
 
 /// What is wrong with an object of a built-in kind.
@@ -116,7 +116,7 @@ fn event_problems(value: &Value) -> Vec<Fault> {
     let about = about.map_or(&Value::Null, |about| &about["namespace"]);
     let about_text = about.as_str().unwrap_or_default();
     let own = value["metadata"]["namespace"].as_str().unwrap_or_default();
-    let fits = about_text == own || (about_text.is_empty() && own == "default");
+    let fits = about_text == own || (about_text.is_empty() && matches!(own, "default" | "kube-system"));
     if fits {
         return Vec::new();
     }

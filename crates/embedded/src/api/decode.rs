@@ -35,8 +35,8 @@ struct Reader<'a> {
 #[derive(Clone, Copy)]
 enum Path<'a> {
     Root,
-    Field(&'a Path<'a>, &'a str),
-    Item(&'a Path<'a>, usize),
+    Field(&'a Self, &'a str),
+    Item(&'a Self, usize),
 }
 
 impl fmt::Display for Path<'_> {

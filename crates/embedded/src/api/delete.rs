@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::Core;
 use super::failure::{Failure, Fault, Subject};
+use super::kinds::Habit;
 use super::lifecycle::{Cascade, Deleted, Propagation};
 use super::object::{ObjectId, Stored};
 use super::present::{self, ListMeta};
@@ -50,7 +51,7 @@ impl Core {
         self.settle(version).await?;
         let kind = &call.target.kind;
         Ok(match deleted {
-            Deleted::Gone(stored) if !kind.echo_deleted => {
+            Deleted::Gone(stored) if !kind.has(Habit::EchoDeleted) => {
                 let mut details = json!({"name": name, "kind": &*kind.plural, "uid": &*stored.uid});
                 if !kind.group.is_empty() {
                     details["group"] = json!(&*kind.group);
@@ -153,7 +154,7 @@ impl Plan {
         let policy = options
             .propagation_policy
             .as_deref()
-            .or(call.query.get("propagationPolicy"));
+            .or_else(|| call.query.get("propagationPolicy"));
         let policy = match (policy, orphan) {
             (Some(_), Some(_)) => {
                 let why = "orphanDependents and deletionPropagation cannot be both set";

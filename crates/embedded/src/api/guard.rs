@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::failure::{Failure, Fault};
-use super::kinds::{Generation, Kind};
+use super::kinds::{Generation, Habit, Kind};
 use super::request::Part;
 use super::service::Call;
 
@@ -36,7 +36,7 @@ pub(crate) fn check_identity(call: &Call, current: &Value, value: &Value) -> Res
     }
     let version = text(given, "resourceVersion");
     if version.is_empty() || version == "0" {
-        if !kind.unconditional {
+        if !kind.has(Habit::Unconditional) {
             let why = "must be specified for an update";
             let fault = Fault::invalid("metadata.resourceVersion", &json!(0), why);
             return Err(Failure::invalid(kind.subject(), &name, &[fault]));

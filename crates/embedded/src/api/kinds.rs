@@ -20,6 +20,10 @@ pub(crate) use definition::{accept as accept_definition, check as definition_pro
 
 /// One resource in one version, as it is served.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "Kubernetes calls them kind and listKind"
+)]
 pub(crate) struct Kind {
     pub(crate) group: Arc<str>,
     pub(crate) version: Arc<str>,
@@ -40,12 +44,7 @@ pub(crate) struct Kind {
     pub(crate) scale: Option<ScalePaths>,
     /// Which fields count for `metadata.generation`.
     pub(crate) generation: Generation,
-    /// A replace without a resourceVersion is accepted.
-    pub(crate) unconditional: bool,
-    /// A replace of a missing object creates it.
-    pub(crate) upsert: bool,
-    /// A deletion answers with the object instead of a `Status`.
-    pub(crate) echo_deleted: bool,
+    pub(crate) habits: Vec<Habit>,
     /// Field selectors beyond name and namespace, as dotted paths.
     pub(crate) selectable: Vec<String>,
     /// What a client of an old version is warned with.
@@ -53,6 +52,17 @@ pub(crate) struct Kind {
     /// What `kubectl get` shows.
     pub(crate) columns: Vec<Column>,
     pub(crate) custom: Option<Custom>,
+}
+
+/// How the real server treats some kinds but not others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Habit {
+    /// A replace without a resourceVersion is accepted.
+    Unconditional,
+    /// A replace of a missing object creates it.
+    Upsert,
+    /// A deletion answers with the object instead of a `Status`.
+    EchoDeleted,
 }
 
 /// What only kinds from a CustomResourceDefinition have.
@@ -82,11 +92,13 @@ pub(crate) enum Generation {
     Anything,
 }
 
+type ServedPath = (Arc<str>, Arc<str>, Arc<str>);
+
 /// All kinds served at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Kinds {
     /// By group, version and plural.
-    by_path: BTreeMap<(Arc<str>, Arc<str>, Arc<str>), Arc<Kind>>,
+    by_path: BTreeMap<ServedPath, Arc<Kind>>,
     /// Definitions this was built from, by name, with their versions: unchanged ones are kept.
     definitions: BTreeMap<Arc<str>, (u64, Vec<Arc<Kind>>)>,
     built_at: u64,
@@ -99,6 +111,10 @@ pub(crate) struct Registry {
 }
 
 impl Kind {
+    pub(crate) fn has(&self, habit: Habit) -> bool {
+        self.habits.contains(&habit)
+    }
+
     pub(crate) fn subject(&self) -> Subject<'_> {
         Subject {
             group: &self.group,

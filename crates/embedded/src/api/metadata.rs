@@ -80,7 +80,6 @@ pub(crate) fn problems(value: &Value, rule: NameRule) -> Vec<Fault> {
 
 /// What must not change from one version of an object to the next.
 pub(crate) fn transition_problems(old: &Value, new: &Value) -> Vec<Fault> {
-    let mut faults = Vec::new();
     const IMMUTABLE: [&str; 6] = [
         "name",
         "namespace",
@@ -89,6 +88,7 @@ pub(crate) fn transition_problems(old: &Value, new: &Value) -> Vec<Fault> {
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
     ];
+    let mut faults = Vec::new();
     for field in IMMUTABLE {
         let (before, after) = (&old["metadata"][field], &new["metadata"][field]);
         if before != after {

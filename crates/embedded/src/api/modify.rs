@@ -9,6 +9,7 @@ use super::Core;
 use super::admission::{self, Draft, Surplus};
 use super::failure::{Failure, Fault, Subject};
 use super::guard;
+use super::kinds::Habit;
 use super::lifecycle::Cascade;
 use super::object::Stored;
 use super::present;
@@ -46,7 +47,7 @@ impl Core {
         let (value, surplus) = admission::decode(call)?;
         let name = call.target.name.as_deref().unwrap_or_default();
         let missing = self.store.latest(&call.target.id_of(name)).is_none();
-        if call.target.kind.upsert && missing && call.target.part == Part::Whole {
+        if call.target.kind.has(Habit::Upsert) && missing && call.target.part == Part::Whole {
             return self.create_object(call, value, surplus, options).await;
         }
         let request = Request {

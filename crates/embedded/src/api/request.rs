@@ -61,11 +61,13 @@ impl Target {
     pub(crate) fn find(kinds: &Kinds, segments: &[Cow<'_, str>]) -> Result<Self, Failure> {
         let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
         let (group, version, rest) = match segments.as_slice() {
-            // The old way to ask for a watch.
-            ["api", version, "watch", rest @ ..] => ("", *version, rest),
-            ["apis", group, version, "watch", rest @ ..] => (*group, *version, rest),
-            ["api", version, rest @ ..] => ("", *version, rest),
-            ["apis", group, version, rest @ ..] => (*group, *version, rest),
+            // `watch` is the old way to ask for a watch.
+            ["api", version, "watch", rest @ ..] | ["api", version, rest @ ..] => {
+                ("", *version, rest)
+            }
+            ["apis", group, version, "watch", rest @ ..] | ["apis", group, version, rest @ ..] => {
+                (*group, *version, rest)
+            }
             _ => return Err(Failure::no_resource()),
         };
         let found = |plural: &str| kinds.find(group, version, plural).cloned();

@@ -1,4 +1,4 @@
-//! The OpenAPI documents of what is served.
+//! The `OpenAPI` documents of what is served.
 
 use serde_json::json;
 

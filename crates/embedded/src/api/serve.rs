@@ -209,7 +209,7 @@ impl Gate {
                 || (address.is_loopback() && self.local.ip().is_loopback())
                 || self.local.ip().is_unspecified()
         });
-        own_address || name == "localhost" || self.options.host_names.iter().any(|own| *own == name)
+        own_address || name == "localhost" || self.options.host_names.contains(&name)
     }
 }
 

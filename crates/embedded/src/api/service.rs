@@ -183,10 +183,9 @@ async fn serve(core: &Arc<Core>, call: &Call) -> Result<Reply, Failure> {
     let named = call.target.name.is_some();
     let method = call.parts.method.clone();
     match (method, named, call.target.part) {
-        (Method::GET, false, Part::Whole) if call.query.is_true("watch") => core.watch(call),
+        (Method::GET, _, Part::Whole) if call.query.is_true("watch") => core.watch(call),
         (Method::GET, false, Part::Whole) => core.list(call),
         (Method::GET, true, Part::Scale) => core.get_scale(call),
-        (Method::GET, true, Part::Whole) if call.query.is_true("watch") => core.watch(call),
         (Method::GET, true, _) => core.get(call),
         (Method::POST, false, Part::Whole) => core.create(call).await,
         (Method::PUT, true, _) => core.replace(call).await,

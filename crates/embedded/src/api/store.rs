@@ -327,15 +327,14 @@ impl State {
 
     /// Enters an object into the indexes, `before` being the version it replaces.
     fn index(&mut self, stored: &Stored, before: Option<&Stored>) {
-        match before {
-            Some(before) => self.unindex_owners(before),
-            None => {
-                self.uids.insert(Arc::clone(&stored.uid), stored.id.clone());
-                *self
-                    .namespace_len
-                    .entry(Arc::clone(&stored.id.namespace))
-                    .or_default() += 1;
-            }
+        if let Some(before) = before {
+            self.unindex_owners(before);
+        } else {
+            self.uids.insert(Arc::clone(&stored.uid), stored.id.clone());
+            *self
+                .namespace_len
+                .entry(Arc::clone(&stored.id.namespace))
+                .or_default() += 1;
         }
         for owner in &stored.owners {
             self.dependents

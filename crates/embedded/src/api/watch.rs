@@ -63,7 +63,7 @@ impl Core {
             .name
             .as_ref()
             .map(|name| format!("metadata.name={name}"));
-        let fields = name.as_deref().or(query.get("fieldSelector"));
+        let fields = name.as_deref().or_else(|| query.get("fieldSelector"));
         let selector = Selector::parse(kind, query.get("labelSelector"), fields)?;
         let asked = version(query)?;
         let initial = initial_events(query)?;

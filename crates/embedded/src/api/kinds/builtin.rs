@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::table::builtin_columns;
 
-use super::{Generation, Kind, ScalePaths, group_version};
+use super::{Generation, Habit, Kind, ScalePaths, group_version};
 
 /// What a built-in kind has beyond the usual verbs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -335,9 +335,7 @@ fn kind(&(group, version, plural, kind, traits, short_names): &Line) -> Kind {
         } else {
             Generation::Never
         },
-        unconditional: !has(StrictVersion),
-        upsert: has(Upsert),
-        echo_deleted: has(Echo),
+        habits: habits(traits),
         selectable: selectable(plural)
             .iter()
             .map(|&path| path.to_owned())
@@ -346,6 +344,18 @@ fn kind(&(group, version, plural, kind, traits, short_names): &Line) -> Kind {
         columns: builtin_columns(kind),
         custom: None,
     }
+}
+
+fn habits(traits: &[Has]) -> Vec<Habit> {
+    let has = |what| traits.contains(&what);
+    let held = [
+        (!has(StrictVersion), Habit::Unconditional),
+        (has(Upsert), Habit::Upsert),
+        (has(Echo), Habit::EchoDeleted),
+    ];
+    held.into_iter()
+        .filter_map(|(held, habit)| held.then_some(habit))
+        .collect()
 }
 
 /// Field selectors beyond `metadata.name` and `metadata.namespace`.

@@ -66,9 +66,7 @@ fn kind(spec: &Value, version: &Value, stored: &str) -> Kind {
         status: subresources.get("status").is_some(),
         scale,
         generation: Generation::Anything,
-        unconditional: false,
-        upsert: false,
-        echo_deleted: false,
+        habits: Vec::new(),
         selectable: version["selectableFields"]
             .as_array()
             .into_iter()

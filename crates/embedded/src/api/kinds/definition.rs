@@ -156,17 +156,17 @@ fn name_problems(definition: &Value) -> Vec<Fault> {
 /// Why the names of a definition cannot be had beside `kind`.
 fn name_in_use(spec: &Value, kind: &Kind) -> Option<(&'static str, String)> {
     let names = &spec["names"];
-    if spec["group"] != &*kind.group || names["plural"] == &*kind.plural {
+    if spec["group"] != *kind.group || names["plural"] == *kind.plural {
         return None;
     }
     let taken = |reason, name: &str| Some((reason, format!("{name:?} is already in use")));
-    if names["kind"] == &*kind.kind {
+    if names["kind"] == *kind.kind {
         return taken("KindConflict", &kind.kind);
     }
-    if names["listKind"] == &*kind.list_kind {
+    if names["listKind"] == *kind.list_kind {
         return taken("ListKindConflict", &kind.list_kind);
     }
-    if names["singular"] == &*kind.singular {
+    if names["singular"] == *kind.singular {
         return taken("SingularConflict", &kind.singular);
     }
     let short_names = names["shortNames"].as_array().into_iter().flatten();
