@@ -1,0 +1,109 @@
+//! The command line of the benchmark.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+
+/// What `--help` prints.
+pub(crate) const HELP: &str = "\
+Measures Bindery on this machine, beside nsupdate on the same name server, and prints a table.
+
+Usage: cargo xtask bench [-- OPTIONS]
+
+  --quick               1,000 records, fewer events and rounds; about a minute
+  --records N           records that stand while events are measured (10000)
+  --events N            single writes whose way is timed (300)
+  --rounds N            rounds of what is cheap to repeat; the median counts (3)
+  --server WHICH        named, builtin or both (both)
+  --binary FILE         measure this binary instead of building one
+  --folder DIR          where data folders are made; a real disk, or fsync costs nothing (/tmp)
+  --help                this text
+";
+
+/// A name server that Bindery runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// BIND's.
+    Named,
+    /// Bindery's own.
+    Builtin,
+}
+
+impl Which {
+    /// As `--server` of `bindery up` takes it, and the name of its folder in the data folder.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Named => "named",
+            Self::Builtin => "builtin",
+        }
+    }
+}
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub(crate) struct Arguments {
+    /// Records that stand.
+    pub(crate) records: usize,
+    /// Single events.
+    pub(crate) events: usize,
+    /// Rounds of what is repeated.
+    pub(crate) rounds: usize,
+    /// On which name servers.
+    pub(crate) servers: Vec<Which>,
+    /// A binary that was built already.
+    pub(crate) binary: Option<PathBuf>,
+    /// Where data folders are made.
+    pub(crate) folder: PathBuf,
+}
+
+impl Arguments {
+    /// Reads the command line; `None` where help was asked for.
+    pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Option<Self>> {
+        let mut parsed = Self {
+            records: 10_000,
+            events: 300,
+            rounds: 3,
+            servers: vec![Which::Named, Which::Builtin],
+            binary: None,
+            folder: std::env::temp_dir(),
+        };
+        let mut words = words;
+        while let Some(word) = words.next() {
+            let mut value = || {
+                words
+                    .next()
+                    .with_context(|| format!("{word} needs a value"))
+            };
+            match word.as_str() {
+                "--help" | "-h" => return Ok(None),
+                "--quick" => {
+                    (parsed.records, parsed.events, parsed.rounds) = (1_000, 60, 1);
+                }
+                "--records" => parsed.records = count(&value()?)?,
+                "--events" => parsed.events = count(&value()?)?,
+                "--rounds" => parsed.rounds = count(&value()?)?,
+                "--server" => parsed.servers = servers(&value()?)?,
+                "--binary" => parsed.binary = Some(value()?.into()),
+                "--folder" => parsed.folder = value()?.into(),
+                other => bail!("unknown option {other}; see --help"),
+            }
+        }
+        Ok(Some(parsed))
+    }
+}
+
+fn count(text: &str) -> Result<usize> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        Ok(_) | Err(_) => bail!("{text} is not a number above 0"),
+    }
+}
+
+fn servers(text: &str) -> Result<Vec<Which>> {
+    match text {
+        "named" => Ok(vec![Which::Named]),
+        "builtin" => Ok(vec![Which::Builtin]),
+        "both" => Ok(vec![Which::Named, Which::Builtin]),
+        other => bail!("unknown server {other}; named, builtin or both"),
+    }
+}

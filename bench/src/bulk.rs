@@ -1,0 +1,136 @@
+//! All records from nothing: how long until all resolve and all say Ready, and at what price.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use bindery_core::RecordType;
+use bindery_engine::ports::NameServer as _;
+use serde_json::Value;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use crate::figures::amount;
+use crate::objects::{self, RECORDS};
+use crate::resolver::Resolver;
+use crate::subject::Subject;
+use crate::{machine, writes};
+
+/// Concurrent writers.
+pub(crate) const WRITERS: usize = 32;
+/// How long all of it may take before the run is given up.
+const PATIENCE: Duration = Duration::from_mins(5);
+/// How many of the last records are asked for one by one before all are listed, which is dear.
+const LAST: usize = 64;
+/// How often one object is looked at, and how often all of them.
+const POLL_ONE: Duration = Duration::from_millis(5);
+const POLL_ALL: Duration = Duration::from_millis(100);
+
+/// Times since the first write was sent, and prices per record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bulk {
+    /// Until the API had acknowledged all of them.
+    pub(crate) written: Duration,
+    /// Until a transfer showed all of them.
+    pub(crate) resolvable: Duration,
+    /// Until a list showed all of them Ready.
+    pub(crate) ready: Duration,
+    /// Requests to the API per record, the user's own among them.
+    pub(crate) requests: f64,
+    /// Writes that the API counted per record, by its resource versions.
+    pub(crate) versions: f64,
+    /// Milliseconds of processor time per record that Bindery needed.
+    pub(crate) cpu: f64,
+}
+
+/// Creates `count` records in a zone and waits for them.
+pub(crate) async fn measure(subject: &Subject, zone: &str, count: usize) -> Result<Bulk> {
+    let records = (0..count)
+        .map(|number| {
+            let name = format!("r-{number}");
+            objects::record(zone, &name, "bulk", objects::address(number))
+        })
+        .collect();
+    let pid = subject.pid()?;
+    let requests = subject.counter(REQUESTS).await?;
+    let version = version(subject).await?;
+    let cpu = machine::cpu_seconds(pid)?;
+    let begin = Instant::now();
+    let written = writes::create(subject, WRITERS, RECORDS, records).await?;
+    let (resolvable, ready) =
+        tokio::try_join!(resolvable(subject, zone, count), ready(subject, count))?;
+    let cpu = machine::cpu_seconds(pid)? - cpu;
+    let requests = subject.counter(REQUESTS).await? - requests;
+    let versions = self::version(subject).await? - version;
+    Ok(Bulk {
+        written,
+        resolvable: resolvable - begin,
+        ready: ready - begin,
+        requests: 1.0 + requests / amount(count),
+        versions: versions / amount(count),
+        cpu: cpu * 1000.0 / amount(count),
+    })
+}
+
+/// The requests of Bindery's own controllers.
+const REQUESTS: &str = "bindery_api_requests_total";
+
+/// Waits until every record resolves: cheaply by the last one, then by a transfer of the zone.
+pub(crate) async fn resolvable(subject: &Subject, zone: &str, count: usize) -> Result<Instant> {
+    let last = objects::host(zone, &format!("r-{}", count - 1))?;
+    let mut resolver = Resolver::new(subject.dns())?;
+    let seen = spawn_blocking(move || resolver.wait_for(&last, objects::address(count - 1)));
+    seen.await.context("the resolver fell")??;
+    let server = subject.server()?;
+    let apex = objects::apex(zone)?;
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        let content = server.transfer(&apex).await;
+        let content = content.context("the zone cannot be transferred")?;
+        let is_ours = |name: &[u8]| name.starts_with(b"r-");
+        let found = content.sets.keys().filter(|key| {
+            key.rtype == RecordType::A && key.name.labels().next().is_some_and(is_ours)
+        });
+        if found.count() == count {
+            return Ok(Instant::now());
+        }
+        sleep(POLL_ONE).await;
+    }
+    bail!("not all of {count} records resolve after {PATIENCE:?}")
+}
+
+/// Waits until every record says Ready: cheaply by the last ones, then by a list of all.
+async fn ready(subject: &Subject, count: usize) -> Result<Instant> {
+    let mut http = subject.connect().await?;
+    let deadline = Instant::now() + PATIENCE;
+    for number in count.saturating_sub(LAST)..count {
+        let one = format!("{RECORDS}/r-{number}");
+        while !objects::is_ready(&json(&http.get(&one).await?)?) && Instant::now() < deadline {
+            sleep(POLL_ONE).await;
+        }
+    }
+    let all = format!("{RECORDS}?labelSelector=part%3Dbulk");
+    while Instant::now() < deadline {
+        let bytes = http.get(&all).await?;
+        let at = Instant::now();
+        let list = json(&bytes)?;
+        let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
+        if items.iter().filter(|item| objects::is_ready(item)).count() == count {
+            return Ok(at);
+        }
+        sleep(POLL_ALL).await;
+    }
+    bail!("not all of {count} records are Ready after {PATIENCE:?}")
+}
+
+/// The API's resource version, which grows by one with every write.
+async fn version(subject: &Subject) -> Result<f64> {
+    let mut http = subject.connect().await?;
+    let list = json(&http.get("/api/v1/namespaces?limit=1").await?)?;
+    let version = list["metadata"]["resourceVersion"].as_str();
+    let number = version.and_then(|text| text.parse().ok());
+    number.context("the API has no resource version that is a number")
+}
+
+fn json(bytes: &[u8]) -> Result<Value> {
+    serde_json::from_slice(bytes).context("the answer is no JSON")
+}

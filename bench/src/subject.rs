@@ -1,0 +1,253 @@
+//! The Bindery that is measured: a real `bindery up`, a child process of ours.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use bindery_dns::{Key, Server};
+use bindery_engine::ports::NameServer as _;
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
+
+use crate::arguments::Which;
+use crate::http::Http;
+use crate::{machine, objects};
+
+/// How long a start, a stop or a new zone may take before the run is given up.
+const PATIENCE: Duration = Duration::from_mins(2);
+/// How often to look whether it is there.
+const POLL: Duration = Duration::from_millis(2);
+
+/// A running `bindery up` on a folder of its own.
+pub(crate) struct Subject {
+    places: Places,
+    child: Child,
+}
+
+/// What stays the same over restarts.
+struct Places {
+    which: Which,
+    api: SocketAddr,
+    dns: SocketAddr,
+    metrics: SocketAddr,
+    binary: PathBuf,
+    scratch: TempDir,
+}
+
+/// Builds the release binary and says where it is.
+pub(crate) fn build() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = std::process::Command::new(cargo)
+        .args(["build", "--release", "--package", "bindery"])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
+        .status()
+        .context("cannot run cargo")?;
+    if !built.success() {
+        bail!("bindery does not build");
+    }
+    let ours = std::env::current_exe().context("cannot tell where this program lies")?;
+    let target = ours
+        .ancestors()
+        .nth(2)
+        .context("this program has no folder")?;
+    Ok(target.join("release/bindery"))
+}
+
+/// What is lost while Bindery does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// Nothing.
+    Nothing,
+    /// Everything that the name server had; the objects stay.
+    NameServer,
+}
+
+impl Subject {
+    /// Starts it on an empty folder under `folder` and waits until it is ready.
+    pub(crate) async fn start(binary: &Path, which: Which, folder: &Path) -> Result<Self> {
+        let scratch = tempfile::Builder::new()
+            .prefix("bindery-bench-")
+            .tempdir_in(folder)
+            .context("cannot make a folder")?;
+        std::fs::create_dir(scratch.path().join("objects")).context("cannot make a folder")?;
+        let places = Places {
+            which,
+            api: free_address()?,
+            dns: free_address()?,
+            metrics: free_address()?,
+            binary: binary.to_owned(),
+            scratch,
+        };
+        let child = places.spawn()?;
+        let mut subject = Self { places, child };
+        subject.wait_until_ready().await?;
+        Ok(subject)
+    }
+
+    /// Stops it and starts it again on the same data; returns when the new process was started.
+    pub(crate) async fn restart(&mut self, loss: Loss) -> Result<Instant> {
+        self.stop().await?;
+        match loss {
+            Loss::Nothing => {}
+            Loss::NameServer => {
+                let zones = self.data().join(self.places.which.as_str());
+                std::fs::remove_dir_all(&zones)
+                    .with_context(|| format!("cannot remove {}", zones.display()))?;
+            }
+        }
+        let begin = Instant::now();
+        self.child = self.places.spawn()?;
+        Ok(begin)
+    }
+
+    /// Has it drain and end, as Ctrl-C would.
+    pub(crate) async fn stop(&mut self) -> Result<()> {
+        let pid = self.pid()?;
+        let told = Command::new("kill").arg(pid.to_string()).status().await;
+        told.context("cannot run kill")?;
+        let ended = timeout(PATIENCE, self.child.wait()).await;
+        let status = ended.context("it does not end")?.context("it has no end")?;
+        if !status.success() {
+            bail!("it ended with {status}:\n{}", self.places.log());
+        }
+        Ok(())
+    }
+
+    /// Waits until it says that it is ready.
+    pub(crate) async fn wait_until_ready(&mut self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Ok(mut http) = Http::connect(self.places.metrics).await
+                && http.get("/readyz").await.is_ok()
+            {
+                return Ok(());
+            }
+            if let Some(status) = self.child.try_wait().context("it cannot be asked")? {
+                bail!("it ended with {status}:\n{}", self.places.log());
+            }
+            sleep(POLL).await;
+        }
+        bail!("it is not ready after {PATIENCE:?}:\n{}", self.places.log())
+    }
+
+    /// Declares zones and waits until its name server has them.
+    pub(crate) async fn add_zones(&self, labels: &[String]) -> Result<()> {
+        let mut http = self.connect().await?;
+        for label in labels {
+            http.create(objects::ZONES, &objects::zone(label)).await?;
+        }
+        for label in labels {
+            self.wait_until_served(label).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until its name server has a zone.
+    pub(crate) async fn wait_until_served(&self, label: &str) -> Result<()> {
+        let server = self.server()?;
+        let apex = objects::apex(label)?;
+        let deadline = Instant::now() + PATIENCE;
+        while server.serial(&apex).await.is_err() {
+            if Instant::now() > deadline {
+                bail!("zone {apex} is not served after {PATIENCE:?}");
+            }
+            sleep(POLL).await;
+        }
+        Ok(())
+    }
+
+    /// A connection to its API.
+    pub(crate) async fn connect(&self) -> Result<Http> {
+        Http::connect(self.places.api).await
+    }
+
+    /// A signing client of its name server.
+    pub(crate) fn server(&self) -> Result<Server> {
+        let text = std::fs::read_to_string(self.key_file()).context("there is no key")?;
+        let key = Key::from_key_file(&text).context("the key cannot be read")?;
+        Ok(Server::new(self.dns().to_string(), Some(key)))
+    }
+
+    /// A counter of its metrics page; 0 where there is none of that name.
+    pub(crate) async fn counter(&self, name: &str) -> Result<f64> {
+        let mut http = Http::connect(self.places.metrics).await?;
+        let page = http.get("/metrics").await?;
+        let page = String::from_utf8_lossy(&page);
+        let line = page
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        Ok(line
+            .and_then(|value| value.trim().parse().ok())
+            .unwrap_or(0.0))
+    }
+
+    /// Where its name server listens.
+    pub(crate) fn dns(&self) -> SocketAddr {
+        self.places.dns
+    }
+
+    /// The key of its name server, in BIND's format.
+    pub(crate) fn key_file(&self) -> PathBuf {
+        self.data().join("tsig.key")
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> Result<u32> {
+        self.child.id().context("it does not run")
+    }
+
+    /// The process of its `named`, where it has one.
+    pub(crate) fn named_pid(&self) -> Option<u32> {
+        machine::child_of(self.pid().ok()?, "named")
+    }
+
+    fn data(&self) -> PathBuf {
+        self.places.scratch.path().join("data")
+    }
+}
+
+impl Places {
+    fn spawn(&self) -> Result<Child> {
+        let folder = self.scratch.path();
+        let log = File::options()
+            .append(true)
+            .create(true)
+            .open(folder.join("log"))
+            .context("cannot make a log")?;
+        Command::new(&self.binary)
+            .arg("up")
+            .arg(folder.join("objects"))
+            .arg("--data-dir")
+            .arg(folder.join("data"))
+            .args(["--api-address", &self.api.to_string()])
+            .args(["--dns-address", &self.dns.to_string()])
+            .args(["--metrics-address", &self.metrics.to_string()])
+            .args(["--server", self.which.as_str()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.binary.display()))
+    }
+
+    /// What it complained of, for messages.
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.scratch.path().join("log")).unwrap_or_default()
+    }
+}
+
+/// An address on loopback that nobody listens on, neither by TCP nor by UDP.
+fn free_address() -> Result<SocketAddr> {
+    loop {
+        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
+        let address = tcp.local_addr().context("a port without a number")?;
+        if UdpSocket::bind(address).is_ok() {
+            return Ok(address);
+        }
+    }
+}
