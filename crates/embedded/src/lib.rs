@@ -7,6 +7,7 @@
 pub mod api;
 pub mod bind;
 pub mod nameserver;
+pub mod openapi;
 pub mod patch;
 pub mod schema;
 pub mod table;
