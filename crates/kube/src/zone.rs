@@ -43,7 +43,6 @@ struct Observed {
     declared: Option<Declared>,
     retiring: bool,
     event: Option<ZoneEvent>,
-    members: conditions::MemberList,
 }
 
 /// What is to be done next.
@@ -116,7 +115,6 @@ fn observe(object: &Id, ctx: &Context) -> Option<Observed> {
             .and_then(|one| state.zone_events.get(&one.name).cloned()),
         declared,
         retiring: progress.retiring,
-        members: conditions::MemberList::new(&state, object),
     })
 }
 
@@ -223,9 +221,6 @@ async fn apply(object: &Id, ctx: &Context, plan: Plan) -> Result<(), Error> {
 
 /// Tells the zone's author how it is, not more often than once in a while.
 async fn report(object: &Id, ctx: &Context, observed: &Observed) -> Result<Visit, Error> {
-    let Some(said) = conditions::conditions(observed, &ctx.settings) else {
-        return Ok(Visit::OnChange);
-    };
     let now = Instant::now();
     let due = {
         let state = ctx.state();
@@ -235,10 +230,16 @@ async fn report(object: &Id, ctx: &Context, observed: &Observed) -> Result<Visit
     if let Some(due) = due.filter(|due| *due > now) {
         return Ok(Visit::At(due));
     }
+    // Listing the zone's objects is dear, so it is not done for each of them that changes.
+    let members = conditions::MemberList::new(&ctx.state(), object);
+    let Some(said) = conditions::conditions(observed, &members, &ctx.settings) else {
+        return Ok(Visit::OnChange);
+    };
     let mut wrote = false;
     write_status(object, ctx, |seen, moment| {
         wrote = true;
-        conditions::status(observed, &said, (seen, moment), &ctx.settings)
+        let said = (&said, &members);
+        conditions::status(observed, said, (seen, moment), &ctx.settings)
     })
     .await?;
     let [ready, ..] = &said;

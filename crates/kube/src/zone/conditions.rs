@@ -60,7 +60,11 @@ impl MemberList {
 }
 
 /// Ready, Progressing and Degraded; `None` while there is nothing to tell yet.
-pub(super) fn conditions(observed: &Observed, settings: &Settings) -> Option<[Condition; 3]> {
+pub(super) fn conditions(
+    observed: &Observed,
+    members: &MemberList,
+    settings: &Settings,
+) -> Option<[Condition; 3]> {
     let (ready, reason, message) = ready(observed, settings)?;
     let condition = |kind, status, reason, message: &str| Condition {
         kind,
@@ -96,7 +100,6 @@ pub(super) fn conditions(observed: &Observed, settings: &Settings) -> Option<[Co
             "it is tried again",
         )
     };
-    let members = &observed.members;
     let degraded = if members.waiting > 0 {
         let total = members.ready + members.waiting;
         let more = members.waiting - members.named.len();
@@ -143,7 +146,7 @@ pub(super) fn conditions(observed: &Observed, settings: &Settings) -> Option<[Co
 /// The whole status.
 pub(super) fn status(
     observed: &Observed,
-    conditions: &[Condition; 3],
+    (conditions, members): (&[Condition; 3], &MemberList),
     (seen, now): (&Seen, Moment),
     settings: &Settings,
 ) -> Value {
@@ -161,11 +164,11 @@ pub(super) fn status(
         }
         json!([server])
     });
-    let listed = &observed.members.listed;
+    let listed = &members.listed;
     json!({
         "conditions": status::conditions(conditions, seen, now),
         "observedGeneration": observed.meta.generation,
-        "recordsCount": observed.members.ready,
+        "recordsCount": members.ready,
         "records": if listed.is_empty() { Value::Null } else { Value::Array(listed.clone()) },
         "servers": servers,
     })
