@@ -17,6 +17,7 @@ mod metadata;
 mod modify;
 mod object;
 mod present;
+mod protobuf;
 mod read;
 mod request;
 mod scale;

@@ -11,7 +11,7 @@ use super::metadata::{self, NameRule};
 use super::request::{FieldValidation, Part, WriteOptions};
 use super::service::Call;
 use super::store::CRD_RESOURCE;
-use super::{builtin_rules, decode, defaults, present, typed};
+use super::{builtin_rules, decode, defaults, present, protobuf, typed};
 
 /// An object on its way into the store.
 pub(crate) struct Draft<'a> {
@@ -39,7 +39,11 @@ fn check_size(value: &Value) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("the object has {size} bytes, the limit is {OBJECT_BYTES_MAX}");
-    Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message))
+    Err(Failure::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "RequestEntityTooLarge",
+        message,
+    ))
 }
 
 /// About how many bytes a value takes when it is written, without writing it.
@@ -50,7 +54,11 @@ fn weight(value: &Value) -> usize {
         Value::String(text) => text.len() + 2,
         Value::Array(items) => items.iter().map(|item| weight(item) + 1).sum::<usize>() + 2,
         Value::Object(fields) => {
-            fields.iter().map(|(name, field)| name.len() + weight(field) + 4).sum::<usize>() + 2
+            fields
+                .iter()
+                .map(|(name, field)| name.len() + weight(field) + 4)
+                .sum::<usize>()
+                + 2
         }
     }
 }
@@ -148,6 +156,14 @@ pub(crate) fn decode(call: &Call) -> Result<(Value, Surplus), Failure> {
     match &*media_type {
         "application/json" => parse_json(&call.body),
         "application/yaml" => parse_yaml(&call.body).map(|value| (value, Surplus::default())),
+        "application/vnd.kubernetes.protobuf" => {
+            let refused = |why: String| {
+                let code = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+                Failure::new(code, "UnsupportedMediaType", why)
+            };
+            let value = protobuf::decode(&call.body).map_err(refused)?;
+            Ok((value, Surplus::default()))
+        }
         other => Err(unsupported_media_type(other)),
     }
 }

@@ -116,7 +116,8 @@ fn event_problems(value: &Value) -> Vec<Fault> {
     let about = about.map_or(&Value::Null, |about| &about["namespace"]);
     let about_text = about.as_str().unwrap_or_default();
     let own = value["metadata"]["namespace"].as_str().unwrap_or_default();
-    let fits = about_text == own || (about_text.is_empty() && matches!(own, "default" | "kube-system"));
+    let fits =
+        about_text == own || (about_text.is_empty() && matches!(own, "default" | "kube-system"));
     if fits {
         return Vec::new();
     }

@@ -177,7 +177,9 @@ impl Form {
 
     /// Whether the first type that this server can give is YAML.
     pub(crate) fn is_yaml(headers: &HeaderMap) -> bool {
-        let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+        let accept = headers
+            .get(header::ACCEPT)
+            .and_then(|value| value.to_str().ok());
         let mut known = accept.into_iter().flat_map(|accept| accept.split(','));
         let first = known.find(|text| Self::of_media_type(text).is_some());
         first.is_some_and(|text| text.trim_start().starts_with("application/yaml"))

@@ -215,8 +215,9 @@ fn interleave(
     let held: Vec<Value> = before.iter().map(&id).collect();
     let rank = |list: &[Value], item: &Value| list.iter().position(|other| *other == id(item));
     let all = std::mem::take(items);
-    let (mut patched, rest): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|item| rank(&named, item).is_some());
+    let (mut patched, rest): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|item| rank(&named, item).is_some());
     patched.sort_by_key(|item| rank(&named, item));
     let mut patched = patched.into_iter().peekable();
     for item in rest {
