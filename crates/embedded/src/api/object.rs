@@ -42,7 +42,8 @@ pub(crate) struct Stored {
 impl Stored {
     /// Reads the indexed fields of `value` and serializes it.
     pub(crate) fn new(id: ObjectId, version: u64, value: &Value) -> Self {
-        let bytes = Bytes::from(value.to_string());
+        // Without the room that the text grew into: up to half of what is kept would be air.
+        let bytes = Bytes::from(value.to_string().into_bytes().into_boxed_slice());
         Self::with_bytes(id, version, value, bytes)
     }
 

@@ -1,7 +1,7 @@
 //! The recent events of one resource, for watches that resume and for lists of the past.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -28,7 +28,6 @@ pub(crate) struct Event {
     pub(crate) before: Option<Arc<Stored>>,
     /// The object afterwards; of a deletion, its last state with the deletion's resourceVersion.
     pub(crate) after: Arc<Stored>,
-    line: OnceLock<Bytes>,
 }
 
 #[derive(Debug)]
@@ -45,20 +44,18 @@ impl Event {
             change,
             before,
             after,
-            line: OnceLock::new(),
         }
     }
 
-    /// This event as a line of a watch, serialized once for all watchers.
+    /// This event as a line of a watch. It is not kept: copying it for each watcher takes less than a
+    /// microsecond, keeping it would double what the history holds.
     pub(crate) fn line(&self) -> Bytes {
         let word = match self.change {
             Change::Created => "ADDED",
             Change::Updated => "MODIFIED",
             Change::Deleted => "DELETED",
         };
-        self.line
-            .get_or_init(|| watch_line(word, &self.after.bytes))
-            .clone()
+        watch_line(word, &self.after.bytes)
     }
 }
 
