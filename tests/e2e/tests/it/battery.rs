@@ -6,6 +6,7 @@ mod collection;
 mod create;
 mod definitions;
 mod delete;
+mod differences;
 mod discovery;
 mod dry_run;
 mod kinds;
@@ -53,6 +54,7 @@ fn cases() -> Vec<Case> {
         builtin::cases(),
         refusals::cases(),
         own_kinds::cases(),
+        differences::cases(),
     ]
     .into_iter()
     .flatten()

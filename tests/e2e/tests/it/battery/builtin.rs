@@ -32,6 +32,7 @@ cases![
     a_config_map_has_no_generation,
     a_config_map_over_its_limit_is_refused,
     a_kind_without_status_ignores_nothing,
+    an_access_review_is_answered,
 ];
 
 async fn a_config_map_keeps_data_and_binary_data(t: Scene) {
@@ -355,4 +356,16 @@ async fn a_kind_without_status_ignores_nothing(t: Scene) {
         .is(200);
     assert_eq!(after["data"], json!({"y": "2"}));
     assert_eq!(after["metadata"]["uid"], made["metadata"]["uid"]);
+}
+
+async fn an_access_review_is_answered(t: Scene) {
+    let body = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}},
+    });
+    let target = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    assert_eq!(
+        t.post(target, &body).await.is(201)["status"]["allowed"],
+        true
+    );
 }

@@ -1,0 +1,237 @@
+//! What the embedded API does otherwise than the real server, asserted on both sides.
+//!
+//! Each name here is a line of the table in docs/embedded-api.md.
+
+use bindery_e2e::http::Call;
+use http::Method;
+use serde_json::json;
+
+use crate::scene::{Expect, Scene, cases, unique, widget};
+use crate::subject::Subject;
+
+cases![
+    protobuf,
+    openapi_v2,
+    cluster_addresses,
+    workload_controllers,
+    authorization,
+    admission_extensions,
+    conversion_webhooks,
+    rule_cost_limits,
+    post_to_a_custom_name,
+    watch_bad_version,
+    deep_checks_of_built_in_kinds,
+    pod_log_and_exec,
+];
+
+/// Protobuf is a faster form of the built-in kinds; JSON is served to everybody.
+async fn protobuf(t: Scene) {
+    t.make_map("a", json!({})).await;
+    let answer = t
+        .get_as(
+            &t.core("configmaps/a"),
+            "application/vnd.kubernetes.protobuf",
+        )
+        .await;
+    match t.known_difference("protobuf") {
+        Subject::Real => assert!(
+            answer.code == 200 && answer.text.starts_with("k8s"),
+            "{}",
+            answer.text
+        ),
+        Subject::Embedded => {
+            answer.refused(406, "NotAcceptable");
+        }
+    }
+}
+
+async fn openapi_v2(t: Scene) {
+    let answer = t.get("/openapi/v2").await;
+    match t.known_difference("openapi_v2") {
+        Subject::Real => assert_eq!(answer.is(200)["swagger"], "2.0"),
+        Subject::Embedded => assert_eq!(answer.code, 404, "{}", answer.text),
+    }
+}
+
+async fn cluster_addresses(t: Scene) {
+    let body = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"},
+        "spec": {"ports": [{"port": 80}]},
+    });
+    let made = t.post(&t.core("services"), &body).await.is(201);
+    match t.known_difference("cluster_addresses") {
+        Subject::Real => assert!(made["spec"]["clusterIP"].is_string(), "{made}"),
+        Subject::Embedded => assert!(made["spec"].get("clusterIP").is_none(), "{made}"),
+    }
+}
+
+async fn workload_controllers(t: Scene) {
+    let target = format!("/apis/apps/v1/namespaces/{}/deployments", t.ns);
+    let body = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"},
+        "spec": {
+            "replicas": 0, "selector": {"matchLabels": {"app": "a"}},
+            "template": {
+                "metadata": {"labels": {"app": "a"}},
+                "spec": {"containers": [{"name": "c", "image": "example.com/c:1"}]},
+            },
+        },
+    });
+    t.post(&target, &body).await.is(201);
+    let sets = format!("/apis/apps/v1/namespaces/{}/replicasets", t.ns);
+    match t.known_difference("workload_controllers") {
+        Subject::Real => {
+            t.until(&sets, |answer| {
+                answer.json["items"]
+                    .as_array()
+                    .is_some_and(|i| i.len() == 1)
+            })
+            .await;
+        }
+        Subject::Embedded => assert_eq!(t.get(&sets).await.is(200)["items"], json!([])),
+    }
+}
+
+async fn authorization(t: Scene) {
+    let call = Call::new(Method::GET, t.widgets()).header("authorization", "Bearer nobody");
+    let answer = t.call(call).await;
+    match t.known_difference("authorization") {
+        Subject::Real => {
+            answer.refused(401, "Unauthorized");
+        }
+        Subject::Embedded => {
+            answer.is(200);
+        }
+    }
+}
+
+async fn admission_extensions(t: Scene) {
+    let answer = t
+        .get("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations")
+        .await;
+    match t.known_difference("admission_extensions") {
+        Subject::Real => assert_eq!(answer.code, 200, "{}", answer.text),
+        Subject::Embedded => assert_eq!(answer.code, 404, "{}", answer.text),
+    }
+}
+
+async fn conversion_webhooks(t: Scene) {
+    let group = format!("{}.bindery.dev", unique("hook"));
+    let body = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("hooks.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced", "names": {"plural": "hooks", "kind": "Hook"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }],
+            "conversion": {"strategy": "Webhook", "webhook": {
+                "conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/c"},
+            }},
+        },
+    });
+    let target = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let answer = t.post(target, &body).await;
+    match t.known_difference("conversion_webhooks") {
+        Subject::Real => {
+            answer.is(201);
+        }
+        Subject::Embedded => {
+            let status = answer.refused(422, "Invalid");
+            crate::scene::cause(
+                &status,
+                "FieldValueNotSupported",
+                "spec.conversion.strategy",
+            );
+        }
+    }
+}
+
+async fn rule_cost_limits(t: Scene) {
+    let group = format!("{}.bindery.dev", unique("costly"));
+    let lists = json!({
+        "type": "array",
+        "items": {"type": "array", "items": {"type": "string"}},
+        "x-kubernetes-validations": [{"rule": "self.all(a, a.all(b, self.all(c, c.all(d, b != d))))"}],
+    });
+    let body = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("rules.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced", "names": {"plural": "rules", "kind": "Rule"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": lists}}},
+            }],
+        },
+    });
+    let target = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let answer = t.post(target, &body).await;
+    match t.known_difference("rule_cost_limits") {
+        Subject::Real => {
+            answer.refused(422, "Invalid");
+        }
+        Subject::Embedded => {
+            answer.is(201);
+        }
+    }
+}
+
+async fn post_to_a_custom_name(t: Scene) {
+    let answer = t
+        .post(&t.widget("a"), &widget("a", json!({"size": 1})))
+        .await;
+    match t.known_difference("post_to_a_custom_name") {
+        Subject::Real => {
+            answer.is(201);
+        }
+        Subject::Embedded => {
+            answer.refused(405, "MethodNotAllowed");
+        }
+    }
+}
+
+async fn watch_bad_version(t: Scene) {
+    let answer = t
+        .get(&format!("{}?watch=1&resourceVersion=soon", t.widgets()))
+        .await;
+    match t.known_difference("watch_bad_version") {
+        Subject::Real => assert_eq!(answer.code, 500, "{}", answer.text),
+        Subject::Embedded => {
+            answer.refused(422, "Invalid");
+        }
+    }
+}
+
+async fn deep_checks_of_built_in_kinds(t: Scene) {
+    let target = format!("/apis/networking.k8s.io/v1/namespaces/{}/ingresses", t.ns);
+    let body = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "a"},
+        "spec": {"rules": [{"host": "not a host"}]},
+    });
+    let answer = t.post(&target, &body).await;
+    match t.known_difference("deep_checks_of_built_in_kinds") {
+        Subject::Real => {
+            answer.refused(422, "Invalid");
+        }
+        Subject::Embedded => {
+            answer.is(201);
+        }
+    }
+}
+
+async fn pod_log_and_exec(t: Scene) {
+    let answer = t.get("/api/v1").await.is(200);
+    let resources = answer["resources"]
+        .as_array()
+        .expect("it has resources")
+        .clone();
+    let served = resources
+        .iter()
+        .any(|resource| resource["name"] == "pods/log");
+    assert_eq!(
+        served,
+        t.known_difference("pod_log_and_exec") == Subject::Real
+    );
+}
