@@ -19,7 +19,7 @@ use crate::process::{Server, free_port};
 use crate::program::ControlPlane;
 
 /// A cold start on two busy cores takes a quarter of this.
-const START_PATIENCE: Duration = Duration::from_secs(120);
+const START_PATIENCE: Duration = Duration::from_mins(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// What stands before the point in the DER form of a P-256 public key (RFC 5480 section 2).
 const P256_PUBLIC_KEY_HEAD: [u8; 26] = [

@@ -16,6 +16,7 @@ const THREADS: usize = 16;
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(THREADS));
+    subject::stop_when_told();
     let conclusion = libtest_mimic::run(&arguments, trials());
     subject::stop_all();
     conclusion.exit_code()

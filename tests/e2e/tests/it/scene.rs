@@ -147,7 +147,7 @@ impl Scene {
             .is(201)
     }
 
-    /// Creates a ConfigMap and gives what the server made of it.
+    /// Creates a `ConfigMap` and gives what the server made of it.
     pub(crate) async fn make_map(&self, name: &str, data: Value) -> Value {
         self.post(&self.core("configmaps"), &config_map(name, data))
             .await
@@ -331,7 +331,7 @@ pub(crate) fn widget(name: &str, spec: Value) -> Value {
     body
 }
 
-/// A ConfigMap.
+/// A `ConfigMap`.
 pub(crate) fn config_map(name: &str, data: Value) -> Value {
     let mut body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
     body["data"] = data;

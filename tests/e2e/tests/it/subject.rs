@@ -14,6 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -72,6 +73,20 @@ impl Subject {
 /// Runs a case to its end on the runtime of all cases.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.block_on(future)
+}
+
+/// Stops the servers also when this process is told to end; otherwise they would stay behind.
+pub(crate) fn stop_when_told() {
+    RUNTIME.spawn(async {
+        let Ok(mut told) = signal(SignalKind::terminate()) else {
+            return;
+        };
+        told.recv().await;
+        if let Ok(mut kubernetes) = KUBERNETES.lock() {
+            kubernetes.take();
+        }
+        std::process::exit(143);
+    });
 }
 
 /// Stops every server that was started.

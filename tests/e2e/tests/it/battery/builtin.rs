@@ -71,7 +71,7 @@ async fn a_key_in_data_and_binary_data_is_refused(t: Scene) {
         .refused(422, "Invalid");
 }
 
-fn secret(fields: Value) -> Value {
+fn secret(fields: &Value) -> Value {
     let mut body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
     for (name, value) in fields.as_object().expect("fields are an object") {
         body[name] = value.clone();
@@ -80,7 +80,7 @@ fn secret(fields: Value) -> Value {
 }
 
 async fn a_secret_turns_string_data_into_data(t: Scene) {
-    let body = secret(json!({"data": {"x": "b2xk", "y": "eQ=="}, "stringData": {"x": "new"}}));
+    let body = secret(&json!({"data": {"x": "b2xk", "y": "eQ=="}, "stringData": {"x": "new"}}));
     let made = t.post(&t.core("secrets"), &body).await.is(201);
     assert_eq!(made["data"], json!({"x": "bmV3", "y": "eQ=="}));
     assert!(made.get("stringData").is_none());
@@ -96,19 +96,22 @@ async fn a_secret_turns_string_data_into_data(t: Scene) {
 }
 
 async fn a_secret_is_opaque_unless_it_says_otherwise(t: Scene) {
-    let made = t.post(&t.core("secrets"), &secret(json!({}))).await.is(201);
+    let made = t
+        .post(&t.core("secrets"), &secret(&json!({})))
+        .await
+        .is(201);
     assert_eq!(made["type"], "Opaque");
 }
 
 async fn a_secret_value_must_be_base64(t: Scene) {
-    let body = secret(json!({"data": {"x": "%%%"}}));
+    let body = secret(&json!({"data": {"x": "%%%"}}));
     t.post(&t.core("secrets"), &body)
         .await
         .refused(400, "BadRequest");
 }
 
 async fn a_tls_secret_needs_its_keys(t: Scene) {
-    let body = secret(json!({"type": "kubernetes.io/tls", "data": {"tls.crt": "eA=="}}));
+    let body = secret(&json!({"type": "kubernetes.io/tls", "data": {"tls.crt": "eA=="}}));
     let status = t
         .post(&t.core("secrets"), &body)
         .await

@@ -180,12 +180,13 @@ async fn labels_must_be_strings(t: Scene) {
 
 async fn a_yaml_bomb_is_refused(t: Scene) {
     let mut text = String::from(
-        "apiVersion: battery.bindery.dev/v1\nkind: Widget\nmetadata: {name: a}\nspec:\n  size: 1\n  anything:\n    a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n",
+        "apiVersion: battery.bindery.dev/v1\nkind: Widget\nmetadata: {name: a}\n\
+         spec:\n  size: 1\n  anything:\n    a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n",
     );
     for level in 1..12 {
         let below = format!("*a{}", level - 1);
         let line = [below.as_str(); 10].join(", ");
-        text.push_str(&format!("    a{level}: &a{level} [{line}]\n"));
+        text.extend([format!("    a{level}: &a{level} [{line}]\n")]);
     }
     let call = Call::new(Method::POST, t.widgets()).body("application/yaml", text);
     let answer = t.call(call).await;

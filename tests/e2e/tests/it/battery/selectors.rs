@@ -240,5 +240,5 @@ async fn a_namespace_is_selected_by_its_phase(t: Scene) {
         t.ns
     );
     let list = t.get(&format!("/api/v1/namespaces?{query}")).await.is(200);
-    assert_eq!(names(&list), [t.ns.clone()]);
+    assert_eq!(names(&list), std::slice::from_ref(&t.ns));
 }

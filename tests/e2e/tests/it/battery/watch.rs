@@ -232,12 +232,11 @@ async fn initial_events_end_with_a_marked_bookmark(t: Scene) {
 }
 
 async fn initial_events_without_bookmarks_end_unmarked(t: Scene) {
+    t.make("a", json!({"size": 1})).await;
     let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
-    let answer = t
-        .try_watch(&format!("{}?{query}&timeoutSeconds=1", t.widgets()))
-        .await;
-    // The server sends what it has and then ends without the bookmark.
-    let mut events = answer.ok().expect("it is served");
+    let target = format!("{}?{query}&timeoutSeconds=1", t.widgets());
+    let mut events = t.watch(&target).await;
+    events.expect("ADDED", "a").await;
     assert_eq!(events.rest().await, Vec::<serde_json::Value>::new());
 }
 
