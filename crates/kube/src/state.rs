@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bindery_core::zones::{SyncEvent, Withdrawal, ZoneEvent};
+use bindery_core::zones::{SyncEvent, Verdict, Withdrawal, ZoneEvent};
 use bindery_core::{Kind, Name, ObjectRef, Reason};
 use bindery_sources::{Catalog, Id, Object};
 
@@ -109,6 +109,14 @@ impl State {
     /// Takes in what became of a declaration; an answer to an earlier one is of no use.
     pub(crate) fn receive(&mut self, event: SyncEvent) -> Option<Id> {
         let id = self.progress.get_key_value(&event.owner)?.0.clone();
+        // A zone that is active but not declared yet is about to be; a better answer comes then.
+        let is_early = event.outcomes.iter().any(|outcome| {
+            outcome.verdict == Verdict::NoZone
+                && self.catalog.active_zone(&outcome.claim.zone).is_some()
+        });
+        if is_early {
+            return None;
+        }
         let progress = self.progress.get_mut(&id)?;
         if progress.revision != event.revision {
             return None;

@@ -77,6 +77,7 @@ fn declaration(owner: &str, line: &str) -> Declaration {
     Declaration {
         owner: object(Kind::ARecord, owner),
         generation: 1,
+        revision: 0,
         since: 1,
         claims: vec![Claim {
             zone: zone(),

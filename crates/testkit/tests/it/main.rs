@@ -1,3 +1,4 @@
 //! Tests of the engine and of the whole system over fakes, on virtual time.
 
+mod controllers;
 mod engine;

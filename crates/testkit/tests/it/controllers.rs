@@ -1,0 +1,8 @@
+//! Whole controllers over the embedded API and a name server in memory.
+
+mod bench;
+mod crowd;
+mod endpoints;
+mod records;
+mod restart;
+mod zones;

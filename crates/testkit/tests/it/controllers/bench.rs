@@ -1,0 +1,328 @@
+//! One machine in memory: API, name server, engine, controllers, and hands to act on them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bindery_core::{Moment, Name, Record, zones::Limits};
+use bindery_embedded::{EmbeddedApi, Options};
+use bindery_engine::{Engine, Servers};
+use bindery_kube::{Clock, Controllers, Handle, ServerAddress, Settings, Tenure};
+use bindery_testkit::FakeNameServer;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::Value;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// Virtual time after which something that should have happened did not.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+pub(super) struct Bench {
+    pub(super) client: Client,
+    pub(super) server: FakeNameServer,
+    tenure: Tenure,
+    process: Option<Process>,
+    _api: EmbeddedApi,
+}
+
+struct Process {
+    handle: Handle,
+    tasks: JoinSet<()>,
+}
+
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Moment {
+        Moment(1_800_000_000)
+    }
+}
+
+pub(super) const ZONE: &str = "
+apiVersion: bindy.firestoned.io/v1beta1
+kind: DNSZone
+metadata: {name: example, namespace: default}
+spec:
+  zoneName: example.com
+  ttl: 300
+  recordsFrom: [{selector: {matchLabels: {zone: example}}}]
+";
+
+pub(super) const WWW: &str = "
+apiVersion: bindy.firestoned.io/v1beta1
+kind: ARecord
+metadata: {name: www, namespace: default, labels: {zone: example}}
+spec: {name: www, ipv4Addresses: [192.0.2.1]}
+";
+
+pub(super) const WWW_LINE: &str = "www.example.com. 300 IN A 192.0.2.1";
+
+impl Bench {
+    /// A machine that manages its server, with the controllers running.
+    pub(super) async fn managed() -> Self {
+        let mut bench = Self::stopped(Tenure::Managed).await;
+        bench.start();
+        bench
+    }
+
+    /// A machine whose server is somebody else's and has the zone example.com.
+    pub(super) async fn external(lines: &[&str]) -> Self {
+        let mut bench = Self::stopped(Tenure::External).await;
+        bench.server.add_zone(&name("example.com"), &records(lines));
+        bench.start();
+        bench
+    }
+
+    /// A machine on which nothing runs yet.
+    pub(super) async fn stopped(tenure: Tenure) -> Self {
+        let api = EmbeddedApi::open(Options::in_memory()).expect("memory always opens");
+        let client = api.client();
+        let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+        for crd in bindery_api::crds() {
+            let params = PostParams::default();
+            crds.create(&params, &crd)
+                .await
+                .expect("our CRDs are valid");
+        }
+        Self {
+            client,
+            server: FakeNameServer::default(),
+            tenure,
+            process: None,
+            _api: api,
+        }
+    }
+
+    pub(super) fn start(&mut self) {
+        let servers = Servers {
+            server: Arc::new(self.server.clone()),
+            host: match self.tenure {
+                Tenure::Managed => Some(Arc::new(self.server.clone())),
+                Tenure::External => None,
+            },
+        };
+        let stop = CancellationToken::new();
+        let (engine, running) = Engine::start(servers, Limits::default(), stop.clone());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(running);
+        let controllers = Controllers {
+            client: self.client.clone(),
+            engine,
+            settings: Settings {
+                tenure: self.tenure,
+                server: ServerAddress {
+                    address: "192.0.2.53:53".to_owned(),
+                    role: "primary".to_owned(),
+                },
+            },
+            clock: Arc::new(Still),
+        };
+        let (handle, work) = controllers.start(&stop);
+        for (_, task) in work {
+            tasks.spawn(task);
+        }
+        self.process = Some(Process { handle, tasks });
+    }
+
+    /// Ends the process between two of its steps, as `kill -9` would.
+    pub(super) async fn crash(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.tasks.shutdown().await;
+        }
+    }
+
+    pub(super) async fn restart(&mut self) {
+        self.crash().await;
+        self.start();
+    }
+
+    pub(super) fn handle(&self) -> &Handle {
+        &self.process.as_ref().expect("the controllers run").handle
+    }
+
+    /// Metadata and status writes of records and endpoints so far.
+    pub(super) fn writes(&self) -> (u64, u64) {
+        let metrics = self.handle().metrics();
+        (
+            metrics.metadata_writes.load(Ordering::Relaxed),
+            metrics.status_writes.load(Ordering::Relaxed),
+        )
+    }
+
+    pub(super) async fn create(&self, yaml: &str) {
+        let object: DynamicObject = serde_saphyr::from_str(yaml).expect("the fixture is YAML");
+        let api = self.api(&object);
+        let params = PostParams::default();
+        api.create(&params, &object)
+            .await
+            .expect("the fixture is valid");
+    }
+
+    /// Merges JSON into an object: `kind/name`.
+    pub(super) async fn patch(&self, target: &str, patch: Value) {
+        let (api, name) = self.target(target);
+        let params = PatchParams::default();
+        api.patch(name, &params, &Patch::Merge(&patch))
+            .await
+            .expect("the patch is valid");
+    }
+
+    pub(super) async fn delete(&self, target: &str) {
+        let (api, name) = self.target(target);
+        let params = DeleteParams::default();
+        api.delete(name, &params)
+            .await
+            .expect("the object is there");
+    }
+
+    pub(super) async fn get(&self, target: &str) -> Option<DynamicObject> {
+        let (api, name) = self.target(target);
+        api.get_opt(name).await.expect("the API answers")
+    }
+
+    /// Reason and message of a condition, with `+` before the reason where it is `True`.
+    pub(super) async fn condition(&self, target: &str, kind: &str) -> (String, String) {
+        let Some(object) = self.get(target).await else {
+            return ("gone".to_owned(), String::new());
+        };
+        let conditions = object.data["status"]["conditions"].as_array().cloned();
+        let found = conditions
+            .into_iter()
+            .flatten()
+            .find(|condition| condition["type"] == kind);
+        let Some(found) = found else {
+            return (String::new(), String::new());
+        };
+        let observed = found["observedGeneration"].as_i64();
+        assert!(
+            observed <= object.metadata.generation,
+            "a generation yet to come"
+        );
+        let word = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+        let sign = if found["status"] == "True" { "+" } else { "-" };
+        (format!("{sign}{}", word("reason")), word("message"))
+    }
+
+    /// Waits until a condition of an object, at its newest generation, has this reason.
+    pub(super) async fn until(&self, target: &str, kind: &str, reason: &str) -> String {
+        let told = async || {
+            let object = self.get(target).await?;
+            let observed = object.data["status"]["observedGeneration"].as_i64();
+            if observed != object.metadata.generation {
+                return None;
+            }
+            let (word, message) = self.condition(target, kind).await;
+            (word == reason).then_some(message)
+        };
+        match poll(told).await {
+            Some(message) => message,
+            None => {
+                let object = self
+                    .get(target)
+                    .await
+                    .map(|object| object.data["status"].to_string());
+                panic!("{target} never had {kind} {reason}: {object:?}")
+            }
+        }
+    }
+
+    pub(super) async fn until_ready(&self, target: &str) {
+        self.until(target, "Ready", "+ReconcileSucceeded").await;
+    }
+
+    pub(super) async fn until_gone(&self, target: &str) {
+        let gone = async || self.get(target).await.is_none().then_some(());
+        let left = poll(gone).await;
+        assert!(
+            left.is_some(),
+            "{target} never went: {:?}",
+            self.get(target).await
+        );
+    }
+
+    /// Waits until example.com holds exactly these lines beside its apex.
+    pub(super) async fn until_lines(&self, lines: &[&str]) {
+        let same = async || (self.lines() == lines).then_some(());
+        let seen = poll(same).await;
+        assert!(
+            seen.is_some(),
+            "expected {lines:?}, found {:?}",
+            self.lines()
+        );
+    }
+
+    /// What example.com holds beside its apex.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let lines = self.server.lines(&name("example.com")).into_iter();
+        let mut lines: Vec<String> = lines
+            .filter(|line| !line.starts_with("example.com. "))
+            .collect();
+        lines.sort();
+        lines
+    }
+
+    /// Lets virtual time pass, so that whatever wants to happen does.
+    pub(super) async fn settle(&self) {
+        tokio::time::timeout(Duration::from_mins(2), std::future::pending::<()>())
+            .await
+            .expect_err("nothing ends what never ends");
+    }
+
+    pub(super) async fn annotation(&self, target: &str, key: &str) -> Option<String> {
+        let object = self.get(target).await?;
+        object.metadata.annotations?.get(key).cloned()
+    }
+
+    pub(super) async fn finalizers(&self, target: &str) -> Vec<String> {
+        let object = self.get(target).await;
+        object
+            .and_then(|object| object.metadata.finalizers)
+            .unwrap_or_default()
+    }
+
+    fn target<'a>(&self, target: &'a str) -> (Api<DynamicObject>, &'a str) {
+        let (kind, name) = target.split_once('/').expect("kind/name");
+        let (group, version) = match kind {
+            "DNSEndpoint" => ("externaldns.k8s.io", "v1alpha1"),
+            _ => ("bindy.firestoned.io", "v1beta1"),
+        };
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        (
+            Api::namespaced_with(self.client.clone(), "default", &resource),
+            name,
+        )
+    }
+
+    fn api(&self, object: &DynamicObject) -> Api<DynamicObject> {
+        let types = object.types.as_ref().expect("the fixture has a kind");
+        let gvk = GroupVersionKind::try_from(types).expect("the kind has a group");
+        let resource = ApiResource::from_gvk(&gvk);
+        let namespace = object.metadata.namespace.as_deref().unwrap_or("default");
+        Api::namespaced_with(self.client.clone(), namespace, &resource)
+    }
+}
+
+/// Asks until there is an answer, for a while.
+async fn poll<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> Option<T> {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let mut ticks = tokio::time::interval(Duration::from_millis(50));
+    while tokio::time::Instant::now() < deadline {
+        if let Some(answer) = ask().await {
+            return Some(answer);
+        }
+        ticks.tick().await;
+    }
+    None
+}
+
+pub(super) fn name(text: &str) -> Name {
+    Name::parse(text).expect("the fixture is a name")
+}
+
+pub(super) fn records(lines: &[&str]) -> Vec<Record> {
+    let parse = |line: &&str| line.parse().expect("the fixture is a line");
+    lines.iter().map(parse).collect()
+}

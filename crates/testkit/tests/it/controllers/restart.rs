@@ -1,0 +1,106 @@
+//! A process that dies at any moment and comes back.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::bench::{Bench, WWW, WWW_LINE, ZONE};
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_writes_nothing_when_nothing_changed() {
+    let mut bench = Bench::managed().await;
+    bench.create(ZONE).await;
+    bench.create(WWW).await;
+    bench.until_ready("ARecord/www").await;
+    bench.settle().await;
+    let serial = bench
+        .server
+        .content(&super::bench::name("example.com"))
+        .map(|zone| zone.serial);
+    bench.restart().await;
+    bench.settle().await;
+    assert_eq!(bench.writes(), (0, 0));
+    bench.until_lines(&[WWW_LINE]).await;
+    let after = bench
+        .server
+        .content(&super::bench::name("example.com"))
+        .map(|zone| zone.serial);
+    assert_eq!(serial, after);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changed_while_nothing_ran_is_caught_up_with() {
+    let mut bench = Bench::managed().await;
+    bench.create(ZONE).await;
+    bench.create(WWW).await;
+    bench.create(&WWW.replace("name: www", "name: mail")).await;
+    bench.until_ready("ARecord/www").await;
+    bench.until_ready("ARecord/mail").await;
+    bench.crash().await;
+    bench
+        .patch(
+            "ARecord/www",
+            json!({"spec": {"ipv4Addresses": ["192.0.2.9"]}}),
+        )
+        .await;
+    bench.delete("ARecord/mail").await;
+    bench.start();
+    bench
+        .until_lines(&["www.example.com. 300 IN A 192.0.2.9"])
+        .await;
+    bench.until_gone("ARecord/mail").await;
+    bench.until_ready("ARecord/www").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_zone_deleted_while_nothing_ran_is_taken_back() {
+    let mut bench = Bench::external(&[]).await;
+    bench.create(ZONE).await;
+    bench.create(WWW).await;
+    bench.until_ready("ARecord/www").await;
+    bench.settle().await;
+    bench.crash().await;
+    bench.delete("DNSZone/example").await;
+    bench.start();
+    bench.until_gone("DNSZone/example").await;
+    bench.until_lines(&[]).await;
+    bench.until("ARecord/www", "Ready", "-NotSelected").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_moment_of_a_life_changes_nothing_about_its_end() {
+    // Every await of the controllers is a place to die; virtual time moves in between.
+    let mut bench = Bench::managed().await;
+    bench.create(ZONE).await;
+    for yields in 0..40 {
+        bench.create(WWW).await;
+        pass(yields).await;
+        bench.restart().await;
+        bench.until_ready("ARecord/www").await;
+        bench.until_lines(&[WWW_LINE]).await;
+        bench
+            .patch("ARecord/www", json!({"spec": {"name": "web"}}))
+            .await;
+        pass(yields).await;
+        bench.restart().await;
+        bench
+            .until_lines(&["web.example.com. 300 IN A 192.0.2.1"])
+            .await;
+        bench.until_ready("ARecord/www").await;
+        bench.delete("ARecord/www").await;
+        pass(yields).await;
+        bench.restart().await;
+        bench.until_gone("ARecord/www").await;
+        bench.until_lines(&[]).await;
+    }
+}
+
+/// Lets other tasks take some steps.
+async fn pass(steps: usize) {
+    for _ in 0..steps {
+        tokio::task::yield_now().await;
+    }
+    if steps % 7 == 6 {
+        tokio::time::advance(Duration::from_millis(5)).await;
+    }
+}
