@@ -413,5 +413,9 @@ fn file_tail(path: &Path) -> String {
 
 /// How an address is written in an address list of named.conf.
 fn listed(address: IpAddr) -> String {
-    format!("{{ {address}; }}")
+    if address.is_unspecified() {
+        "{ any; }".to_owned()
+    } else {
+        format!("{{ {address}; }}")
+    }
 }

@@ -226,6 +226,9 @@ mod tests {
         let six = configured("[::1]:5300", &[]);
         assert!(six.contains("listen-on-v6 port 5300 { ::1; };"), "{six}");
         assert!(six.contains("listen-on { none; };"));
+        // An address of zeros means all, which BIND has a word for.
+        let all = configured("0.0.0.0:5300", &[]);
+        assert!(all.contains("listen-on port 5300 { any; };"), "{all}");
     }
 
     #[test]

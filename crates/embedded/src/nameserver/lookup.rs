@@ -69,14 +69,21 @@ pub(super) fn answer(content: &Content, asked: &Name, rtype: u16) -> Sections {
         };
         push(&mut answer.answer, &name, set);
         match set.data().first() {
-            Some(RecordData::Cname(target)) if target.is_in(content.apex()) => {
+            Some(RecordData::Cname(target))
+                if target.is_in(content.apex()) && !is_answered(&answer, target) =>
+            {
                 name = target.clone();
             }
-            // The chain leaves the zone; the asker follows it from here.
+            // The chain leaves the zone, where the asker follows it, or bites its tail.
             Some(_) | None => return answer,
         }
     }
     answer
+}
+
+/// Whether a chain has been at this name already.
+fn is_answered(answer: &Sections, name: &Name) -> bool {
+    answer.answer.iter().any(|row| row.name == *name)
 }
 
 /// The set that answers for a type; for ANY one of them is enough (RFC 8482 section 4.1).

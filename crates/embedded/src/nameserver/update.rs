@@ -117,6 +117,11 @@ type Touched = BTreeSet<(Name, RecordType)>;
 fn add(content: &mut Content, row: &Row, data: RecordData, touched: &mut Touched) {
     let rtype = data.rtype();
     let apex = row.name == *content.apex();
+    if rtype == RecordType::Ns && row.name.is_wildcard() {
+        // A delegation of whatever is missing means nothing (RFC 4592 section 4.2); BIND
+        // ignores it too.
+        return;
+    }
     if let RecordData::Soa(soa) = &data {
         // Only the zone's own SOA, and only forwards.
         let newer = content

@@ -5,6 +5,7 @@
 
 mod ask;
 mod client;
+mod differential;
 mod edns;
 mod lifecycle;
 mod prerequisite;
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
 }
 
 fn trials() -> Vec<Trial> {
-    let suites: [(&str, Vec<Case>); 8] = [
+    let suites: [(&str, Vec<Case>); 9] = [
         ("query", query::cases()),
         ("edns", edns::cases()),
         ("update", update::cases()),
@@ -45,12 +46,14 @@ fn trials() -> Vec<Trial> {
         ("client", client::cases()),
         ("lifecycle", lifecycle::cases()),
         ("named", lifecycle::named_cases()),
+        ("alike", differential::cases()),
     ];
     let mut trials = Vec::new();
     for (suite, cases) in suites {
         for case in cases {
             for kind in [Kind::Named, Kind::Builtin] {
-                if suite == "named" && kind == Kind::Builtin {
+                // These concern `named` alone, or both at once.
+                if matches!(suite, "named" | "alike") && kind == Kind::Builtin {
                     continue;
                 }
                 let name = format!("{}::{suite}::{}", kind.as_str(), case.name);
