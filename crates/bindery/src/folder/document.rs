@@ -290,7 +290,7 @@ items:
             ),
             ("kind: ConfigMap\nkind: Secret\n", "a.yaml:2: not YAML"),
             ("just text\n", "a.yaml:1: not a Kubernetes object"),
-            ("a: b\n---\n\tx: y\n", "a.yaml:3: not YAML"),
+            ("a: b\n---\nx: [}\n", "a.yaml:3: not YAML"),
         ] {
             let message = check("a.yaml", text).expect_err(text);
             assert!(message.starts_with(wanted), "{message}");

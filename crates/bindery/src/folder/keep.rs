@@ -1,6 +1,6 @@
 //! Keeps a folder applied, as long as Bindery runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::apply::{Applier, Outcome};
 use super::document::{Key, Problem};
-use super::plan::{Known, Plan, plan};
+use super::plan::{Known, Origin, Plan, Scan, plan};
 use super::scan::Reader;
 use super::watch::Changes;
 
@@ -28,6 +28,8 @@ const RETRY: Duration = Duration::from_millis(200);
 pub(crate) struct News {
     /// What the author of the files has to put right.
     pub(crate) problems: Vec<Problem>,
+    /// Files that had problems in the pass before and have none now.
+    pub(crate) mended: Vec<String>,
     /// Files that were read.
     pub(crate) files: usize,
     /// Objects that the files declare.
@@ -97,7 +99,7 @@ impl Keeper {
                 self.gone.clear();
                 let kept = self.known.len();
                 let text = format!("{problem}; its {kept} objects are kept as they are");
-                self.tell(vec![Problem::with_file("", text)], 0);
+                self.tell(vec![Problem::with_file("", text)], &Scan::default());
                 return None;
             }
         };
@@ -128,7 +130,7 @@ impl Keeper {
             apply = rest.unwrap_or_default();
         }
         let due = self.delete(delete, &mut problems).await;
-        self.tell(problems, scan.files.len());
+        self.tell(problems, &scan);
         match (next, due) {
             (Some(next), Some(due)) => Some(next.min(due)),
             (next, due) => next.or(due),
@@ -138,7 +140,7 @@ impl Keeper {
     /// Deletes what has been gone for long enough; returns when more is due.
     async fn delete(
         &mut self,
-        delete: Vec<(Key, super::plan::Origin)>,
+        delete: Vec<(Key, Origin)>,
         problems: &mut Vec<Problem>,
     ) -> Option<Instant> {
         let now = Instant::now();
@@ -163,19 +165,27 @@ impl Keeper {
         self.gone.values().min().map(|since| *since + GRACE)
     }
 
-    fn tell(&self, problems: Vec<Problem>, files: usize) {
+    fn tell(&self, problems: Vec<Problem>, scan: &Scan) {
         let objects = self.known.len();
-        let news = News {
-            problems,
-            files,
-            objects,
-            settled: true,
-        };
         self.news.send_if_modified(|old| {
+            let is_sound = |file: &str| !problems.iter().any(|problem| problem.file == file);
+            let had_problems: BTreeSet<&String> =
+                old.problems.iter().map(|problem| &problem.file).collect();
+            let mended: Vec<String> = had_problems
+                .into_iter()
+                .filter(|file| scan.files.contains_key(*file) && is_sound(file))
+                .cloned()
+                .collect();
+            let files = scan.files.len();
+            let news = News {
+                problems,
+                mended,
+                files,
+                objects,
+                settled: true,
+            };
             let differs = *old != news;
-            if differs {
-                *old = news;
-            }
+            *old = news;
             differs
         });
     }

@@ -180,6 +180,7 @@ mod tests {
         };
         let news = News {
             problems,
+            mended: Vec::new(),
             files: 2,
             objects: 3,
             settled: true,

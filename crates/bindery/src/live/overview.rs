@@ -144,9 +144,11 @@ impl Overview {
         }
     }
 
-    /// Tells each problem once, and that it is gone.
+    /// Tells each problem once, and which files are sound again.
     fn tell_problems(&mut self) {
-        let problems = self.news.borrow_and_update().problems.clone();
+        let News {
+            problems, mended, ..
+        } = self.news.borrow_and_update().clone();
         if self.style == Style::Lines {
             for problem in problems
                 .iter()
@@ -154,15 +156,8 @@ impl Overview {
             {
                 out::complain(&format!("bindery: {problem}"));
             }
-            let files = |problems: &[Problem]| -> BTreeSet<String> {
-                problems
-                    .iter()
-                    .map(|problem| problem.file.clone())
-                    .collect()
-            };
-            for file in files(&self.told).difference(&files(&problems)) {
-                let what = if file.is_empty() { "the folder" } else { file };
-                out::complain(&format!("bindery: {what} is fine again"));
+            for file in mended {
+                out::complain(&format!("bindery: {file} is fine now"));
             }
         }
         self.told = problems;

@@ -77,7 +77,13 @@ impl Row {
         let observed = condition.and_then(|found| found.get("observedGeneration"));
         let is_current = observed.and_then(Value::as_i64) == generation;
         if object.metadata.deletion_timestamp.is_some() {
-            let detail = text("message").to_owned();
+            // What still holds it is of interest, how good it was is not.
+            let held = text("status") == "False";
+            let detail = if held {
+                text("message").to_owned()
+            } else {
+                String::new()
+            };
             return Self {
                 mood: Mood::Waiting,
                 word: "Deleting".to_owned(),
