@@ -1,5 +1,7 @@
 //! The name server that `up` runs: `named` where it is installed, else the built-in one.
 
+mod named;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -56,7 +58,7 @@ pub(crate) async fn start(wanted: Wanted<'_>) -> Result<Running> {
     address::check_dns_address(wanted.address, FLAG).await?;
     let found = match wanted.server {
         Server::Builtin => None,
-        Server::Auto | Server::Named => None::<std::path::PathBuf>,
+        Server::Auto | Server::Named => bindery_embedded::bind::find_named(),
     };
     match (wanted.server, found) {
         (Server::Named, None) => bail!(
@@ -64,8 +66,7 @@ pub(crate) async fn start(wanted: Wanted<'_>) -> Result<Running> {
         ),
         (Server::Auto | Server::Builtin, None) => start_builtin(wanted).await,
         (Server::Auto | Server::Named | Server::Builtin, Some(program)) => {
-            let _ = program;
-            bail!("not yet")
+            named::start(program, wanted).await
         }
     }
 }
