@@ -1,6 +1,7 @@
 //! The controller of zones.
 
 mod conditions;
+mod hosts;
 
 use std::time::Duration;
 
@@ -108,7 +109,9 @@ fn observe(object: &Id, ctx: &Context) -> Option<Observed> {
     Some(Observed {
         meta: view.meta.clone(),
         name: view.name.cloned(),
-        records: view.records.to_vec(),
+        records: view.name.map_or_else(Vec::new, |zone| {
+            hosts::with_addresses(zone, view.records, &ctx.settings.server.address)
+        }),
         standing: view.standing.clone(),
         event: declared
             .as_ref()
