@@ -9,7 +9,6 @@ use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, header};
 use serde_json::{Value, json};
 
-use super::Core;
 use super::failure::Failure;
 use super::kinds::{Kind, Kinds, group_version};
 use super::service::Reply;
@@ -29,7 +28,6 @@ const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 /// Answers a path that is about the API itself, `None` if it is about objects.
 pub(crate) fn answer(
-    core: &Core,
     kinds: &Kinds,
     segments: &[Cow<'_, str>],
     parts: &Parts,
@@ -66,7 +64,7 @@ pub(crate) fn answer(
         }
         ["api", version] => resources(kinds, "", version)?,
         ["apis", group, version] => resources(kinds, group, version)?,
-        ["openapi", "v3", ref rest @ ..] => super::schema_documents::answer(core, kinds, rest)?,
+        ["openapi", "v3", ref rest @ ..] => super::schema_documents::answer(kinds, rest)?,
         _ => return Ok(None),
     };
     Ok(Some(reply))

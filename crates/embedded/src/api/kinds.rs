@@ -5,13 +5,14 @@ mod custom;
 mod definition;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
 
 use super::failure::Subject;
 use super::object::Stored;
+use super::schema_documents::Documents;
 use super::store::{CRD_RESOURCE, Store};
 use crate::schema::Structural;
 use crate::table::Column;
@@ -102,6 +103,7 @@ pub(crate) struct Kinds {
     /// Definitions this was built from, by name, with their versions: unchanged ones are kept.
     definitions: BTreeMap<Arc<str>, (u64, Vec<Arc<Kind>>)>,
     built_at: u64,
+    documents: OnceLock<Documents>,
 }
 
 /// The current kinds, rebuilt when a definition changed.
@@ -163,6 +165,11 @@ impl Registry {
 }
 
 impl Kinds {
+    /// The `OpenAPI` documents of these kinds.
+    pub(crate) fn documents(&self) -> &Documents {
+        self.documents.get_or_init(|| Documents::of(self))
+    }
+
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
         self.by_path
             .get(&(group.into(), version.into(), plural.into()))

@@ -155,7 +155,7 @@ async fn dispatch(core: &Arc<Core>, parts: Parts, body: Bytes) -> Result<Reply, 
     let path = parts.uri.path().to_owned();
     let segments = segments(&path);
     let kinds = core.registry.current(&core.store);
-    if let Some(reply) = super::discovery::answer(core, &kinds, &segments, &parts, &body)? {
+    if let Some(reply) = super::discovery::answer(&kinds, &segments, &parts, &body)? {
         return Ok(reply);
     }
     let target = Target::find(&kinds, &segments)?;
