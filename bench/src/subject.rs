@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use bindery_dns::{Key, Server};
 use bindery_engine::ports::NameServer as _;
 use tempfile::TempDir;
@@ -26,6 +26,7 @@ const POLL: Duration = Duration::from_millis(2);
 pub(crate) struct Subject {
     places: Places,
     child: Child,
+    started: Instant,
 }
 
 /// What stays the same over restarts.
@@ -82,8 +83,13 @@ impl Subject {
             binary: binary.to_owned(),
             scratch,
         };
+        let started = Instant::now();
         let child = places.spawn()?;
-        let mut subject = Self { places, child };
+        let mut subject = Self {
+            places,
+            child,
+            started,
+        };
         subject.wait_until_ready().await?;
         Ok(subject)
     }
@@ -99,9 +105,9 @@ impl Subject {
                     .with_context(|| format!("cannot remove {}", zones.display()))?;
             }
         }
-        let begin = Instant::now();
+        self.started = Instant::now();
         self.child = self.places.spawn()?;
-        Ok(begin)
+        Ok(self.started)
     }
 
     /// Has it drain and end, as Ctrl-C would.
@@ -124,7 +130,7 @@ impl Subject {
             if let Ok(mut http) = Http::connect(self.places.metrics).await
                 && http.get("/readyz").await.is_ok()
             {
-                return Ok(());
+                return self.check_that_it_is_ours().await;
             }
             if let Some(status) = self.child.try_wait().context("it cannot be asked")? {
                 bail!("it ended with {status}:\n{}", self.places.log());
@@ -132,6 +138,18 @@ impl Subject {
             sleep(POLL).await;
         }
         bail!("it is not ready after {PATIENCE:?}:\n{}", self.places.log())
+    }
+
+    /// Between our looking for a free port and its listening, another process may have taken the
+    /// port. What answers there must not be older than what we started.
+    async fn check_that_it_is_ours(&self) -> Result<()> {
+        let uptime = self.counter("bindery_uptime_seconds").await?;
+        let age = self.started.elapsed().as_secs_f64();
+        ensure!(
+            uptime > 0.0 && uptime <= age,
+            "another server took the port; run it again"
+        );
+        Ok(())
     }
 
     /// Declares zones and waits until its name server has them.
