@@ -159,7 +159,7 @@ fn strategic_directives_are_obeyed() {
                 "labels": {"$patch": "replace", "y": "2"}},
             "spec": {"volumes": [{"name": "v", "configMap": {"name": "m"}, "$retainKeys": ["name", "configMap"]}],
                 "tolerations": [{"key": "b"}]}}),
-        &json!({"metadata": {"finalizers": ["b", "c"], "labels": {"y": "2"}},
+        &json!({"metadata": {"finalizers": ["c", "b"], "labels": {"y": "2"}},
             "spec": {"volumes": [{"name": "v", "configMap": {"name": "m"}}], "tolerations": [{"key": "b"}]}}),
     );
     check_strategic(
