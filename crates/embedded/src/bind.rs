@@ -10,18 +10,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bindery_core::{Fault, FaultKind, Name, Record};
-use bindery_dns::{Clock, Key, Server};
-use bindery_engine::ports::{NameServer, ZoneHost};
-use futures::future::BoxFuture;
+use bindery_dns::{Clock, Key};
 use thiserror::Error;
-use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use process::Process;
-use rndc::{Rndc, RndcFault};
+use rndc::Rndc;
+
+pub use host::Host;
 
 mod config;
+mod host;
 mod process;
 mod rndc;
 mod zones;
@@ -131,20 +130,6 @@ pub struct Named {
     host: Host,
 }
 
-/// Makes and removes zones of a running `named`; clones are handles of the same.
-#[derive(Clone)]
-pub struct Host {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
-    folder: PathBuf,
-    key_name: String,
-    address: SocketAddr,
-    server: Server,
-    control: Mutex<Rndc>,
-}
-
 impl Named {
     /// Starts `named` and waits until it answers.
     ///
@@ -154,6 +139,11 @@ impl Named {
     /// # Cancellation
     /// If dropped, the process is killed.
     pub async fn start(mut options: Options) -> Result<Self, Start> {
+        // It runs in its folder, so paths must not depend on where we run.
+        options.folder = std::path::absolute(&options.folder).map_err(|source| Start::Prepare {
+            path: options.folder.clone(),
+            source,
+        })?;
         process::end_leftover(&options.folder, STOP_TIMEOUT).await;
         options.address = free_address(options.address).map_err(|source| Start::Address {
             address: options.address,
@@ -196,16 +186,7 @@ impl Named {
             options.clock.clone(),
             first_serial(options),
         );
-        let host = Host {
-            inner: Arc::new(Inner {
-                folder: options.folder.clone(),
-                key_name: options.key.name(),
-                address: options.address,
-                server: Server::new(options.address.to_string(), Some(options.key.clone()))
-                    .with_clock(options.clock.clone()),
-                control: Mutex::new(rndc),
-            }),
-        };
+        let host = Host::new(options, rndc);
         let named = Self { process, host };
         named.wait_until_it_answers(options).await?;
         Ok(named)
@@ -241,7 +222,7 @@ impl Named {
     /// Where it answers.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.host.inner.address
+        self.host.address()
     }
 
     /// What makes and removes its zones.
@@ -259,7 +240,7 @@ impl Named {
     /// Waits until the process ends by itself, and says how and why.
     pub async fn died(&self) -> String {
         let status = self.process.wait().await;
-        let log = log_tail(&self.host.inner.folder.join(config::LOG));
+        let log = log_tail(&self.host.log());
         format!("named ended ({status}); it said:\n{log}")
     }
 
@@ -267,108 +248,6 @@ impl Named {
     pub async fn stop(self) {
         self.process.stop(STOP_TIMEOUT).await;
     }
-}
-
-impl Host {
-    async fn is_up(&self) -> bool {
-        let mut control = self.inner.control.lock().await;
-        if control.command("status").await.is_err() {
-            return false;
-        }
-        // Any answer will do; a server without the zone refuses.
-        let probe = self.inner.server.serial(&Name::root()).await;
-        !matches!(probe, Err(fault) if fault.kind == FaultKind::Unreachable)
-    }
-
-    /// Whether the zone is served, as queries see it.
-    async fn state(&self, zone: &Name) -> Result<State, Fault> {
-        match self.inner.server.serial(zone).await {
-            Ok(_) => Ok(State::Served),
-            Err(fault) => match fault.kind {
-                FaultKind::NoSuchZone => Ok(State::Missing),
-                FaultKind::Refused(_) => Ok(State::Broken),
-                FaultKind::Unreachable
-                | FaultKind::Lost
-                | FaultKind::Prerequisite(_)
-                | FaultKind::BadKey
-                | FaultKind::TooLong
-                | FaultKind::Malformed => Err(fault),
-            },
-        }
-    }
-
-    async fn add_zone(&self, zone: &Name, records: &[Record]) -> Result<(), Fault> {
-        match self.state(zone).await? {
-            State::Served => return Ok(()),
-            State::Missing => {}
-            // Known to `named` but without a usable file; nothing of it can be served.
-            State::Broken => self.remove_zone(zone).await?,
-        }
-        zones::write(&self.inner.folder, zone, records)
-            .map_err(|error| disk_fault(zone, "written", &error))?;
-        let command = zones::add_command(zone, &self.inner.key_name);
-        let mut control = self.inner.control.lock().await;
-        match control.command(&command).await {
-            Ok(()) => Ok(()),
-            Err(RndcFault::Failed { text }) if text.contains("already exists") => Ok(()),
-            Err(error) => Err(self.control_fault(zone, "add", &error)),
-        }
-    }
-
-    async fn remove_zone(&self, zone: &Name) -> Result<(), Fault> {
-        let command = zones::remove_command(zone);
-        let mut control = self.inner.control.lock().await;
-        match control.command(&command).await {
-            Ok(()) => {}
-            Err(RndcFault::Failed { text }) if text.contains("not found") => {}
-            Err(error) => return Err(self.control_fault(zone, "delete", &error)),
-        }
-        zones::remove_files(&self.inner.folder, zone)
-            .map_err(|error| disk_fault(zone, "removed", &error))
-    }
-
-    fn control_fault(&self, zone: &Name, what: &str, error: &RndcFault) -> Fault {
-        let kind = match error {
-            RndcFault::Connection { .. } => FaultKind::Unreachable,
-            RndcFault::Failed { .. } => FaultKind::Refused(2),
-            RndcFault::Signature | RndcFault::Malformed => FaultKind::Malformed,
-        };
-        let log = self.inner.folder.join(config::LOG);
-        Fault::new(
-            kind,
-            format!(
-                "named could not {what} zone {zone}: {error}; see {}",
-                log.display()
-            ),
-        )
-    }
-}
-
-enum State {
-    Served,
-    Missing,
-    Broken,
-}
-
-impl ZoneHost for Host {
-    fn create<'a>(
-        &'a self,
-        zone: &'a Name,
-        records: &'a [Record],
-    ) -> BoxFuture<'a, Result<(), Fault>> {
-        Box::pin(self.add_zone(zone, records))
-    }
-
-    fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
-        Box::pin(self.remove_zone(zone))
-    }
-}
-
-fn disk_fault(zone: &Name, what: &str, error: &io::Error) -> Fault {
-    Fault::new(
-        FaultKind::Refused(2),
-        format!("the file of zone {zone} could not be {what}: {error}"),
-    )
 }
 
 /// Serials of control messages must not repeat within a second, also not across restarts.

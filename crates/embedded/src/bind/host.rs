@@ -1,0 +1,168 @@
+//! Zones of a running `named`: files written for it, commands over its control channel.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bindery_core::{Fault, FaultKind, Name, Record};
+use bindery_dns::Server;
+use bindery_engine::ports::{NameServer, ZoneHost};
+use futures::future::BoxFuture;
+use tokio::sync::Mutex;
+
+use super::rndc::{Rndc, RndcFault};
+use super::{Options, config, zones};
+
+/// Makes and removes zones of a running `named`; clones are handles of the same.
+#[derive(Clone)]
+pub struct Host {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    folder: PathBuf,
+    key_name: String,
+    address: SocketAddr,
+    server: Server,
+    control: Mutex<Rndc>,
+}
+
+impl Host {
+    pub(super) fn new(options: &Options, control: Rndc) -> Self {
+        let server = Server::new(options.address.to_string(), Some(options.key.clone()));
+        Self {
+            inner: Arc::new(Inner {
+                folder: options.folder.clone(),
+                key_name: options.key.name(),
+                address: options.address,
+                server: server.with_clock(options.clock.clone()),
+                control: Mutex::new(control),
+            }),
+        }
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.inner.address
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.inner.folder.join(config::LOG)
+    }
+
+    /// Whether it answers on its control channel and to queries.
+    pub(super) async fn is_up(&self) -> bool {
+        let mut control = self.inner.control.lock().await;
+        if control.command("status").await.is_err() {
+            return false;
+        }
+        // Any answer will do; a server without the zone refuses.
+        let probe = self.inner.server.serial(&Name::root()).await;
+        !matches!(probe, Err(fault) if fault.kind == FaultKind::Unreachable)
+    }
+
+    /// Whether the zone is served, as queries see it.
+    async fn state(&self, zone: &Name) -> Result<State, Fault> {
+        match self.inner.server.serial(zone).await {
+            Ok(_) => Ok(State::Served),
+            Err(fault) => match fault.kind {
+                FaultKind::NoSuchZone => Ok(State::Missing),
+                FaultKind::Refused(_) => Ok(State::Broken),
+                FaultKind::Unreachable
+                | FaultKind::Lost
+                | FaultKind::Prerequisite(_)
+                | FaultKind::BadKey
+                | FaultKind::TooLong
+                | FaultKind::Malformed => Err(fault),
+            },
+        }
+    }
+
+    async fn add_zone(&self, zone: &Name, records: &[Record]) -> Result<(), Fault> {
+        // Held from the look to the command: a file must not be written under a served zone.
+        let mut control = self.inner.control.lock().await;
+        match self.state(zone).await? {
+            State::Served => return Ok(()),
+            State::Missing => {}
+            // Known to `named` but without a usable file; nothing of it can be served.
+            State::Broken => self.drop_zone(&mut control, zone).await?,
+        }
+        let (folder, name, lines) = (self.inner.folder.clone(), zone.clone(), records.to_vec());
+        on_disk(move || zones::write(&folder, &name, &lines))
+            .await
+            .map_err(|error| disk_fault(zone, "written", &error))?;
+        let command = zones::add_command(zone, &self.inner.key_name);
+        match control.command(&command).await {
+            Ok(()) => Ok(()),
+            Err(RndcFault::Failed { text }) if text.contains("already exists") => Ok(()),
+            Err(error) => Err(self.control_fault(zone, "add", &error)),
+        }
+    }
+
+    async fn remove_zone(&self, zone: &Name) -> Result<(), Fault> {
+        let mut control = self.inner.control.lock().await;
+        self.drop_zone(&mut control, zone).await
+    }
+
+    async fn drop_zone(&self, control: &mut Rndc, zone: &Name) -> Result<(), Fault> {
+        match control.command(&zones::remove_command(zone)).await {
+            Ok(()) => {}
+            Err(RndcFault::Failed { text }) if text.contains("not found") => {}
+            Err(error) => return Err(self.control_fault(zone, "delete", &error)),
+        }
+        let (folder, name) = (self.inner.folder.clone(), zone.clone());
+        on_disk(move || zones::remove_files(&folder, &name))
+            .await
+            .map_err(|error| disk_fault(zone, "removed", &error))
+    }
+
+    fn control_fault(&self, zone: &Name, what: &str, error: &RndcFault) -> Fault {
+        let kind = match error {
+            RndcFault::Connection { .. } => FaultKind::Unreachable,
+            RndcFault::Failed { .. } => FaultKind::Refused(2),
+            RndcFault::Signature | RndcFault::Malformed => FaultKind::Malformed,
+        };
+        let log = self.log();
+        Fault::new(
+            kind,
+            format!(
+                "named could not {what} zone {zone}: {error}; see {}",
+                log.display()
+            ),
+        )
+    }
+}
+
+enum State {
+    Served,
+    Missing,
+    Broken,
+}
+
+impl ZoneHost for Host {
+    fn create<'a>(
+        &'a self,
+        zone: &'a Name,
+        records: &'a [Record],
+    ) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.add_zone(zone, records))
+    }
+
+    fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.remove_zone(zone))
+    }
+}
+
+/// Does what waits for the disk where it holds up nobody.
+async fn on_disk(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(io::Error::other)?
+}
+
+fn disk_fault(zone: &Name, what: &str, error: &io::Error) -> Fault {
+    Fault::new(
+        FaultKind::Refused(2),
+        format!("the file of zone {zone} could not be {what}: {error}"),
+    )
+}
