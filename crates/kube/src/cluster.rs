@@ -204,9 +204,10 @@ impl Cluster {
         body: &Value,
     ) -> Result<Sighted, Error> {
         count(&self.metrics.requests);
-        match object.kind {
-            Kind::DnsZone => count(&self.metrics.zone_status_writes),
-            _ => count(&self.metrics.status_writes),
+        if object.kind == Kind::DnsZone {
+            count(&self.metrics.zone_status_writes);
+        } else {
+            count(&self.metrics.status_writes);
         }
         let wrap = |source| Error::PatchStatus {
             object: object.clone(),

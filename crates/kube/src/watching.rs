@@ -81,14 +81,13 @@ fn recover(ctx: &Context, kind: Kind, error: &Error, version: &mut Option<String
 }
 
 async fn follow(ctx: &Context, kind: Kind, version: &mut Option<String>) -> Result<Round, Error> {
-    let from = match version {
-        Some(from) => from.clone(),
-        None => {
-            let listed = list(ctx, kind).await?;
-            *version = Some(listed.clone());
-            ctx.mark_synced(kind);
-            listed
-        }
+    let from = if let Some(from) = version {
+        from.clone()
+    } else {
+        let listed = list(ctx, kind).await?;
+        *version = Some(listed.clone());
+        ctx.mark_synced(kind);
+        listed
     };
     let mut events = ctx.cluster.watch_from(kind, &from).await?;
     let mut round = Round::Idle;

@@ -64,6 +64,7 @@ impl MetadataPatch {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Hold {
     Keep,
     Release,

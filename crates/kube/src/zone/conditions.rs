@@ -65,45 +65,54 @@ pub(super) fn conditions(
     members: &MemberList,
     settings: &Settings,
 ) -> Option<[Condition; 3]> {
-    let (ready, reason, message) = ready(observed, settings)?;
-    let condition = |kind, status, reason, message: &str| Condition {
+    let ready = ready(observed, settings)?;
+    let degraded = degraded(&ready, members);
+    let progressing = progressing(&ready, observed);
+    let condition = |kind, (status, reason, message)| Condition {
         kind,
         status,
         reason,
-        message: message.to_owned(),
+        message,
         observed_generation: observed.meta.generation,
     };
-    let settled = ready == ConditionStatus::True;
-    let stuck = matches!(
+    Some([
+        condition(ConditionType::Ready, ready),
+        condition(ConditionType::Progressing, progressing),
+        condition(ConditionType::Degraded, degraded),
+    ])
+}
+
+type Said = (ConditionStatus, Reason, String);
+
+fn progressing((ready, ..): &Said, observed: &Observed) -> Said {
+    let waits_for_author = matches!(
         observed.standing,
         ZoneStanding::Duplicate(_) | ZoneStanding::Invalid(_)
     );
-    let progressing = if settled || stuck {
-        let message = if settled {
-            "nothing is left to do"
-        } else {
-            "its author has to act first"
-        };
-        let kind = ConditionType::Progressing;
-        condition(
-            kind,
+    let (status, reason, message) = match (ready, waits_for_author) {
+        (ConditionStatus::True, _) => (
             ConditionStatus::False,
             Reason::ReconcileComplete,
-            message,
-        )
-    } else {
-        let kind = ConditionType::Progressing;
-        condition(
-            kind,
+            "nothing is left to do",
+        ),
+        (_, true) => (
+            ConditionStatus::False,
+            Reason::ReconcileComplete,
+            "its author has to act first",
+        ),
+        (_, false) => (
             ConditionStatus::True,
             Reason::Progressing,
             "it is tried again",
-        )
+        ),
     };
-    let degraded = if members.waiting > 0 {
+    (status, reason, message.to_owned())
+}
+
+fn degraded(ready: &Said, members: &MemberList) -> Said {
+    if members.waiting > 0 {
         let total = members.ready + members.waiting;
-        let more = members.waiting - members.named.len();
-        let more = match more {
+        let more = match members.waiting - members.named.len() {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
@@ -112,35 +121,18 @@ pub(super) fn conditions(
             members.waiting,
             members.named.join(", ")
         );
-        let kind = ConditionType::Degraded;
-        condition(
-            kind,
+        return (
             ConditionStatus::True,
             Reason::PartialReconciliation,
-            &message,
-        )
-    } else if settled {
-        let message = "everything declared is served";
-        let kind = ConditionType::Degraded;
-        condition(
-            kind,
-            ConditionStatus::False,
-            Reason::ReconcileSucceeded,
             message,
-        )
-    } else {
-        condition(
-            ConditionType::Degraded,
-            ConditionStatus::True,
-            reason,
-            &message,
-        )
-    };
-    Some([
-        condition(ConditionType::Ready, ready, reason, &message),
-        progressing,
-        degraded,
-    ])
+        );
+    }
+    let (status, reason, message) = ready;
+    if *status == ConditionStatus::True {
+        let message = "everything declared is served".to_owned();
+        return (ConditionStatus::False, Reason::ReconcileSucceeded, message);
+    }
+    (ConditionStatus::True, *reason, message.clone())
 }
 
 /// The whole status.
@@ -152,12 +144,12 @@ pub(super) fn status(
 ) -> Value {
     let event = observed.event.as_ref();
     let serial = event.and_then(|event| event.serial).map(|serial| serial.0);
-    let served = event.is_some_and(|event| event.state == ZoneState::Ready);
+    let is_ready = event.is_some_and(|event| event.state == ZoneState::Ready);
     let servers = observed.declared.as_ref().map(|_| {
         let mut server = json!({
             "address": settings.server.address,
             "role": settings.server.role,
-            "ready": served,
+            "ready": is_ready,
         });
         if let Some(serial) = serial {
             server["serial"] = serial.into();
@@ -174,7 +166,7 @@ pub(super) fn status(
     })
 }
 
-fn ready(observed: &Observed, settings: &Settings) -> Option<(ConditionStatus, Reason, String)> {
+fn ready(observed: &Observed, settings: &Settings) -> Option<Said> {
     let no = |reason, message: String| Some((ConditionStatus::False, reason, message));
     match &observed.standing {
         ZoneStanding::Duplicate(winner) => {
