@@ -3,6 +3,9 @@
 //! Nothing here may ever reach a network, a real clock or real randomness: a run is a function of
 //! its seed. It must *never* be linked into the `bindery` binary.
 
+pub mod api;
 pub mod nameserver;
+pub mod weather;
 
 pub use nameserver::{FakeNameServer, Fate, Faultless, Faults, Operation};
+pub use weather::{Crashes, Random, Weather};

@@ -41,12 +41,19 @@ pub enum Fate {
     LostRequest,
     /// It is carried out, and the answer never arrives.
     LostAnswer,
+    /// It is carried out, and then the asking process dies.
+    Crash,
+    /// The asking process is dead already: nothing ever happens.
+    Silence,
 }
 
 /// Decides the fate of each request, and how long it takes.
 pub trait Faults: Send + Sync + 'static {
     /// The fate of a request that arrives now.
     fn fate(&self, operation: Operation) -> (Fate, Duration);
+
+    /// Kills the process that asked, where a request has that fate.
+    fn crash(&self) {}
 }
 
 /// No faults and no delay.
@@ -159,6 +166,12 @@ impl FakeNameServer {
             Fate::Pass => work(&mut self.zones()),
             Fate::Unreachable => Err(Fault::new(FaultKind::Unreachable, "connection refused")),
             Fate::LostRequest => Err(Fault::new(FaultKind::Lost, "no answer in time")),
+            Fate::Silence => std::future::pending().await,
+            Fate::Crash => {
+                let _unheard = work(&mut self.zones());
+                self.faults.crash();
+                std::future::pending().await
+            }
             Fate::LostAnswer => {
                 // The outcome is whatever it is; the sender does not hear of it.
                 let _unheard = work(&mut self.zones());
