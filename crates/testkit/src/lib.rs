@@ -5,6 +5,8 @@
 
 pub mod api;
 pub mod nameserver;
+pub mod sim;
+pub mod user;
 pub mod weather;
 
 pub use nameserver::{FakeNameServer, Fate, Faultless, Faults, Operation};

@@ -1,0 +1,307 @@
+//! One run: users, faults and crashes from a seed; then quiet, in which everything must come right
+//! and stay so.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use bindery_core::{Moment, Name, Record, zones::Limits};
+use bindery_embedded::api::{EmbeddedApi, Environment, Options, Seeded, Storage};
+use bindery_engine::{Engine, Servers};
+use bindery_kube::{Clock, Controllers, ServerAddress, Settings, Tenure};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DynamicObject, PostParams};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    api::FaultyApi,
+    nameserver::FakeNameServer,
+    user::{User, ZONES, expected, id},
+    weather::{Crashes, DnsWeather, Random, Weather},
+};
+
+/// Lines that stand in the zones of an external server before Bindery comes.
+const FOREIGN: [&str; 4] = [
+    "example.com. 3600 IN NS ns1.example.net.",
+    "taken.example.com. 60 IN A 198.51.100.1",
+    "mail.example.com. 60 IN MX 10 mx.example.net.",
+    "sub.example.com. 3600 IN NS ns1.example.net.",
+];
+
+/// How long everything may take to come right once there are no more faults.
+const CALM_MAX: Duration = Duration::from_mins(10);
+
+/// How long it must stay right, without a single write.
+const KEPT_MIN: Duration = Duration::from_mins(3);
+
+/// What one run is to be like.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The seed of everything.
+    pub seed: u64,
+    /// How many things the user does.
+    pub acts: usize,
+    /// When the process crashes.
+    pub crashes: Crashes,
+    /// Whether what happens is kept in words.
+    pub words: Words,
+}
+
+/// Whether what happens is kept in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Words {
+    /// Kept, to be read by a person.
+    Kept,
+    /// Only digested.
+    Dropped,
+}
+
+impl Plan {
+    /// The run of a seed as the simulation takes it.
+    #[must_use]
+    pub fn of_seed(seed: u64) -> Self {
+        let acts = 5 + Random::new(seed).below(25);
+        Self { seed, acts, crashes: Crashes::Percent(6), words: Words::Dropped }
+    }
+}
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Report {
+    /// The same for two runs in which the same happened.
+    pub digest: u64,
+    /// How many writes the process made.
+    pub writes: u64,
+    /// How often it crashed.
+    pub crashes: u32,
+    /// What happened, where it was kept.
+    pub words: Vec<String>,
+    /// What went wrong.
+    pub failure: Option<String>,
+}
+
+/// Runs one plan on a runtime of its own with a virtual clock.
+///
+/// # Panics
+/// Where the runtime cannot be built, which needs a broken machine.
+#[must_use]
+pub fn run(plan: Plan) -> Report {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without I/O needs nothing of the system");
+    runtime.block_on(World::play(plan))
+}
+
+struct World {
+    api: EmbeddedApi,
+    server: FakeNameServer,
+    weather: Arc<Weather>,
+    environment: Arc<Seeded>,
+    tenure: Tenure,
+    crashes: u32,
+    process: Option<JoinSet<()>>,
+}
+
+struct SimulatedClock(Arc<Seeded>);
+
+impl Clock for SimulatedClock {
+    fn now(&self) -> Moment {
+        Moment(self.0.now().as_second())
+    }
+}
+
+impl World {
+    async fn play(plan: Plan) -> Report {
+        let weather = Weather::new(plan.seed, plan.crashes);
+        if plan.words == Words::Kept {
+            weather.keep_words();
+        }
+        let mut world = Self::new(plan.seed, Arc::clone(&weather));
+        let failure = world.live(plan).await.err();
+        Report {
+            digest: weather.digest(),
+            writes: weather.writes(),
+            crashes: world.crashes,
+            words: weather.words(),
+            failure,
+        }
+    }
+
+    fn new(seed: u64, weather: Arc<Weather>) -> Self {
+        let environment = Arc::new(Seeded::new(seed));
+        let options = Options {
+            storage: Storage::Memory,
+            environment: Arc::clone(&environment) as Arc<dyn Environment>,
+        };
+        let api = EmbeddedApi::open(options).expect("an API in memory always opens");
+        let server = FakeNameServer::new(DnsWeather(Arc::clone(&weather)));
+        let tenure = if seed % 2 == 0 { Tenure::Managed } else { Tenure::External };
+        if tenure == Tenure::External {
+            for zone in ZONES {
+                server.add_zone(&name(zone), &foreign(zone));
+            }
+        }
+        Self { api, server, weather, environment, tenure, crashes: 0, process: None }
+    }
+
+    async fn live(&mut self, plan: Plan) -> Result<(), String> {
+        let client = self.api.client();
+        install_crds(client.clone()).await.map_err(|error| format!("installing CRDs: {error}"))?;
+        let mut user = User::new(client, plan.seed);
+        user.declare_zones().await.map_err(|error| format!("declaring zones: {error}"))?;
+        let mut random = Random::new(plan.seed ^ 0x00de_1a75);
+        self.start();
+        for _ in 0..plan.acts {
+            let act = user.act().await.map_err(|error| format!("the user's act: {error}"))?;
+            self.weather.note(&act);
+            // Objects are created at least a second apart, so that their order is known.
+            let pause = Duration::from_millis(1_000 + random.next_u64() % 4_000);
+            self.pass(pause).await;
+        }
+        self.weather.clear_up();
+        self.weather.note("calm");
+        self.come_right(&user).await?;
+        self.stay_right(&user).await
+    }
+
+    /// Starts the process, if it does not run.
+    fn start(&mut self) {
+        self.weather.revive();
+        let stop = CancellationToken::new();
+        let servers = Servers {
+            server: Arc::new(self.server.clone()),
+            host: (self.tenure == Tenure::Managed)
+                .then(|| Arc::new(self.server.clone()) as Arc<dyn bindery_engine::ports::ZoneHost>),
+        };
+        let (engine, run) = Engine::start(servers, Limits::default(), stop.clone());
+        let api = FaultyApi::new(self.api.service(), Arc::clone(&self.weather));
+        let controllers = Controllers {
+            client: kube::Client::new(api, "default"),
+            engine,
+            settings: Settings {
+                tenure: self.tenure,
+                server: ServerAddress { address: "192.0.2.53:53".into(), role: "primary".into() },
+            },
+            clock: Arc::new(SimulatedClock(Arc::clone(&self.environment))),
+        };
+        let (_handle, tasks) = controllers.start(&stop);
+        let mut process = JoinSet::new();
+        process.spawn(run);
+        for (_, task) in tasks {
+            process.spawn(task);
+        }
+        self.process = Some(process);
+    }
+
+    /// Lets time pass; a process that dies is started again after a while.
+    async fn pass(&mut self, time: Duration) {
+        let until = tokio::time::Instant::now() + time;
+        loop {
+            tokio::select! {
+                biased;
+                () = self.weather.crashed() => {}
+                () = tokio::time::sleep_until(until) => return,
+            }
+            if let Some(mut process) = self.process.take() {
+                process.shutdown().await;
+            }
+            self.crashes += 1;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            self.start();
+        }
+    }
+
+    async fn come_right(&mut self, user: &User) -> Result<(), String> {
+        let deadline = tokio::time::Instant::now() + CALM_MAX;
+        loop {
+            self.pass(Duration::from_secs(5)).await;
+            match self.wrongs(user).await? {
+                wrongs if wrongs.is_empty() => return Ok(()),
+                wrongs if tokio::time::Instant::now() > deadline => {
+                    return Err(format!("not right in time:\n  {}", wrongs.join("\n  ")));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    async fn stay_right(&mut self, user: &User) -> Result<(), String> {
+        self.pass(Duration::from_secs(10)).await;
+        let writes = self.weather.writes();
+        self.pass(KEPT_MIN).await;
+        if self.weather.writes() != writes {
+            return Err("it goes on writing though everything is right".into());
+        }
+        match self.wrongs(user).await? {
+            wrongs if wrongs.is_empty() => Ok(()),
+            wrongs => Err(format!("not kept right:\n  {}", wrongs.join("\n  "))),
+        }
+    }
+
+    /// Everything that is not as it should be.
+    async fn wrongs(&self, user: &User) -> Result<Vec<String>, String> {
+        let objects = user.objects().await.map_err(|error| format!("listing: {error}"))?;
+        let mut wrongs: Vec<String> = objects
+            .iter()
+            .filter(|object| object.metadata.deletion_timestamp.is_some())
+            .map(|object| format!("{} is still being deleted", id(object)))
+            .collect();
+        let mut taken = BTreeSet::new();
+        if self.tenure == Tenure::External {
+            taken.insert("taken.example.com. A".to_owned());
+        }
+        let expected = expected(&objects, &taken);
+        for zone in ZONES {
+            let mut wanted = expected.lines.get(zone).cloned().unwrap_or_default();
+            let mut served: BTreeSet<String> = self.server.lines(&name(zone)).into_iter().collect();
+            match self.tenure {
+                Tenure::External => wanted.extend(foreign(zone).iter().map(ToString::to_string)),
+                Tenure::Managed => served.retain(|line| !line.contains(" IN NS ")),
+            }
+            wrongs.extend(wanted.difference(&served).map(|line| format!("not served: {line}")));
+            wrongs.extend(served.difference(&wanted).map(|line| format!("served: {line}")));
+        }
+        for (object, fulfilled) in &expected.fulfilled {
+            let Some(found) = objects.iter().find(|other| id(other) == *object) else { continue };
+            if is_ready(found) != Some(*fulfilled) {
+                let status = &found.data["status"]["conditions"];
+                wrongs.push(format!("{object} should be {fulfilled}: {status}"));
+            }
+        }
+        Ok(wrongs)
+    }
+}
+
+/// What the object says of itself, if it speaks of its present generation.
+fn is_ready(object: &DynamicObject) -> Option<bool> {
+    let conditions = object.data["status"]["conditions"].as_array()?;
+    let condition = conditions
+        .iter()
+        .find(|condition| condition["type"] == "Programmed" || condition["type"] == "Ready")?;
+    let generation = object.metadata.generation?;
+    (condition["observedGeneration"] == generation).then(|| condition["status"] == "True")
+}
+
+async fn install_crds(client: kube::Client) -> Result<(), kube::Error> {
+    let api: Api<CustomResourceDefinition> = Api::all(client);
+    for crd in bindery_api::crds() {
+        api.create(&PostParams::default(), &crd).await?;
+    }
+    Ok(())
+}
+
+fn foreign(zone: &str) -> Vec<Record> {
+    FOREIGN
+        .iter()
+        .filter_map(|line| line.parse::<Record>().ok())
+        .filter(|record| {
+            let closest = ZONES.iter().map(|zone| name(zone)).filter(|zone| record.name.is_in(zone));
+            closest.max_by_key(|zone| zone.as_wire().len()) == Some(name(zone))
+        })
+        .collect()
+}
+
+fn name(text: &str) -> Name {
+    Name::parse(text).expect("a name of this file")
+}

@@ -1,0 +1,49 @@
+//! Whole controllers over the embedded API and a name server in memory, with faults and crashes.
+
+use bindery_testkit::{
+    Crashes,
+    sim::{Plan, Report, Words, run},
+};
+
+/// Crash points looked at in one scenario. More writes than that would be a bug of its own.
+const CRASH_POINTS_MAX: u64 = 400;
+
+fn check(plan: Plan) -> Report {
+    let report = run(plan);
+    if let Some(failure) = &report.failure {
+        let seed = plan.seed;
+        panic!("seed {seed} failed: {failure}\nreplay it with: cargo xtask sim --seed {seed}");
+    }
+    report
+}
+
+#[test]
+fn every_crash_point_of_a_scenario_comes_right() {
+    for seed in [2, 3] {
+        let plan = Plan { seed, acts: 8, crashes: Crashes::AfterWrite(u64::MAX), words: Words::Dropped };
+        let writes = check(plan).writes;
+        assert!((10..CRASH_POINTS_MAX).contains(&writes), "{writes} writes");
+        for number in 0..writes {
+            let report = check(Plan { crashes: Crashes::AfterWrite(number), ..plan });
+            assert_eq!(report.crashes, 1, "crash after write {number}");
+        }
+    }
+}
+
+#[test]
+fn random_faults_and_crashes_come_right() {
+    for seed in 0..20 {
+        check(Plan::of_seed(seed));
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in [7, 8] {
+        let [one, other] = [(), ()].map(|()| check(Plan { words: Words::Kept, ..Plan::of_seed(seed) }));
+        let same = one.words.iter().zip(&other.words).take_while(|(one, other)| one == other);
+        let same = same.count();
+        assert_eq!(one.words.get(same), other.words.get(same), "line {same} differs");
+        assert_eq!(one.digest, other.digest);
+    }
+}
