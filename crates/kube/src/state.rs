@@ -87,8 +87,9 @@ impl State {
             return affected;
         };
         let progress = self.progress.entry(Id::clone(&id)).or_default();
-        progress.memory.seen = Seen::read(&status);
-        if progress.memory.is_overwritten() {
+        let seen = std::mem::replace(&mut progress.memory.seen, Seen::read(&status));
+        // Somebody wrote over us, or a write of ours whose answer was lost arrived late.
+        if progress.memory.is_overwritten(&seen) {
             progress.asked = Asked::Nothing;
             affected.insert(id);
         }

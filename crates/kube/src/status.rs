@@ -74,12 +74,10 @@ impl Memory {
         }
     }
 
-    /// Whether somebody changed the status since we wrote it.
-    pub(crate) fn is_overwritten(&self) -> bool {
-        !self.writing
-            && self
-                .told
-                .is_some_and(|told| told.stored != self.seen.digest)
+    /// Whether the status is now another than we know of.
+    pub(crate) fn is_overwritten(&self, before: &Seen) -> bool {
+        let known = self.told.map_or(before.digest, |told| told.stored);
+        !self.writing && known != self.seen.digest
     }
 }
 

@@ -46,7 +46,10 @@ impl Service<Request<kube::client::Body>> for FaultyApi {
     fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
         let Self { mut inner, weather } = self.clone();
         Box::pin(async move {
-            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let is_watch = request
+                .uri()
+                .query()
+                .is_some_and(|query| query.contains("watch=true"));
             let operation = match *request.method() {
                 Method::GET => Operation::Read,
                 _ => Operation::Write,
@@ -55,7 +58,10 @@ impl Service<Request<kube::client::Body>> for FaultyApi {
             let (fate, delay) = weather.decide(operation, &what);
             tokio::time::sleep(delay).await;
             if matches!(fate, Fate::Unreachable | Fate::LostRequest) {
-                return Err(io::Error::new(io::ErrorKind::ConnectionReset, "connection reset"));
+                return Err(io::Error::new(
+                    io::ErrorKind::ConnectionReset,
+                    "connection reset",
+                ));
             }
             if fate == Fate::Silence {
                 return std::future::pending().await;
@@ -65,9 +71,10 @@ impl Service<Request<kube::client::Body>> for FaultyApi {
                 Err(never) => match never {},
             };
             match fate {
-                Fate::LostAnswer => {
-                    Err(io::Error::new(io::ErrorKind::ConnectionReset, "connection reset"))
-                }
+                Fate::LostAnswer => Err(io::Error::new(
+                    io::ErrorKind::ConnectionReset,
+                    "connection reset",
+                )),
                 Fate::Crash => {
                     weather.crash();
                     std::future::pending().await

@@ -60,7 +60,12 @@ impl Plan {
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
         let acts = 5 + Random::new(seed).below(25);
-        Self { seed, acts, crashes: Crashes::Percent(6), words: Words::Dropped }
+        Self {
+            seed,
+            acts,
+            crashes: Crashes::Percent(6),
+            words: Words::Dropped,
+        }
     }
 }
 
@@ -136,24 +141,43 @@ impl World {
         };
         let api = EmbeddedApi::open(options).expect("an API in memory always opens");
         let server = FakeNameServer::new(DnsWeather(Arc::clone(&weather)));
-        let tenure = if seed % 2 == 0 { Tenure::Managed } else { Tenure::External };
+        let tenure = if seed % 2 == 0 {
+            Tenure::Managed
+        } else {
+            Tenure::External
+        };
         if tenure == Tenure::External {
             for zone in ZONES {
                 server.add_zone(&name(zone), &foreign(zone));
             }
         }
-        Self { api, server, weather, environment, tenure, crashes: 0, process: None }
+        Self {
+            api,
+            server,
+            weather,
+            environment,
+            tenure,
+            crashes: 0,
+            process: None,
+        }
     }
 
     async fn live(&mut self, plan: Plan) -> Result<(), String> {
         let client = self.api.client();
-        install_crds(client.clone()).await.map_err(|error| format!("installing CRDs: {error}"))?;
+        install_crds(client.clone())
+            .await
+            .map_err(|error| format!("installing CRDs: {error}"))?;
         let mut user = User::new(client, plan.seed);
-        user.declare_zones().await.map_err(|error| format!("declaring zones: {error}"))?;
+        user.declare_zones()
+            .await
+            .map_err(|error| format!("declaring zones: {error}"))?;
         let mut random = Random::new(plan.seed ^ 0x00de_1a75);
         self.start();
         for _ in 0..plan.acts {
-            let act = user.act().await.map_err(|error| format!("the user's act: {error}"))?;
+            let act = user
+                .act()
+                .await
+                .map_err(|error| format!("the user's act: {error}"))?;
             self.weather.note(&act);
             // Objects are created at least a second apart, so that their order is known.
             let pause = Duration::from_millis(1_000 + random.next_u64() % 4_000);
@@ -181,7 +205,10 @@ impl World {
             engine,
             settings: Settings {
                 tenure: self.tenure,
-                server: ServerAddress { address: "192.0.2.53:53".into(), role: "primary".into() },
+                server: ServerAddress {
+                    address: "192.0.2.53:53".into(),
+                    role: "primary".into(),
+                },
             },
             clock: Arc::new(SimulatedClock(Arc::clone(&self.environment))),
         };
@@ -229,9 +256,22 @@ impl World {
     async fn stay_right(&mut self, user: &User) -> Result<(), String> {
         self.pass(Duration::from_secs(10)).await;
         let writes = self.weather.writes();
+        let before = list(user).await?;
         self.pass(KEPT_MIN).await;
         if self.weather.writes() != writes {
-            return Err("it goes on writing though everything is right".into());
+            let after = list(user).await?;
+            let changed: Vec<String> = before
+                .iter()
+                .zip(&after)
+                .filter(|(before, after)| before.data != after.data)
+                .map(|(before, after)| {
+                    format!("{}\n  {}\n  {}", id(after), before.data, after.data)
+                })
+                .collect();
+            return Err(format!(
+                "it goes on writing though all is right: {}",
+                changed.join("\n")
+            ));
         }
         match self.wrongs(user).await? {
             wrongs if wrongs.is_empty() => Ok(()),
@@ -241,7 +281,10 @@ impl World {
 
     /// Everything that is not as it should be.
     async fn wrongs(&self, user: &User) -> Result<Vec<String>, String> {
-        let objects = user.objects().await.map_err(|error| format!("listing: {error}"))?;
+        let objects = user
+            .objects()
+            .await
+            .map_err(|error| format!("listing: {error}"))?;
         let mut wrongs: Vec<String> = objects
             .iter()
             .filter(|object| object.metadata.deletion_timestamp.is_some())
@@ -259,11 +302,21 @@ impl World {
                 Tenure::External => wanted.extend(foreign(zone).iter().map(ToString::to_string)),
                 Tenure::Managed => served.retain(|line| !line.contains(" IN NS ")),
             }
-            wrongs.extend(wanted.difference(&served).map(|line| format!("not served: {line}")));
-            wrongs.extend(served.difference(&wanted).map(|line| format!("served: {line}")));
+            wrongs.extend(
+                wanted
+                    .difference(&served)
+                    .map(|line| format!("not served: {line}")),
+            );
+            wrongs.extend(
+                served
+                    .difference(&wanted)
+                    .map(|line| format!("served: {line}")),
+            );
         }
         for (object, fulfilled) in &expected.fulfilled {
-            let Some(found) = objects.iter().find(|other| id(other) == *object) else { continue };
+            let Some(found) = objects.iter().find(|other| id(other) == *object) else {
+                continue;
+            };
             if is_ready(found) != Some(*fulfilled) {
                 let status = &found.data["status"]["conditions"];
                 wrongs.push(format!("{object} should be {fulfilled}: {status}"));
@@ -271,6 +324,12 @@ impl World {
         }
         Ok(wrongs)
     }
+}
+
+async fn list(user: &User) -> Result<Vec<DynamicObject>, String> {
+    user.objects()
+        .await
+        .map_err(|error| format!("listing: {error}"))
 }
 
 /// What the object says of itself, if it speaks of its present generation.
@@ -296,7 +355,10 @@ fn foreign(zone: &str) -> Vec<Record> {
         .iter()
         .filter_map(|line| line.parse::<Record>().ok())
         .filter(|record| {
-            let closest = ZONES.iter().map(|zone| name(zone)).filter(|zone| record.name.is_in(zone));
+            let closest = ZONES
+                .iter()
+                .map(|zone| name(zone))
+                .filter(|zone| record.name.is_in(zone));
             closest.max_by_key(|zone| zone.as_wire().len()) == Some(name(zone))
         })
         .collect()

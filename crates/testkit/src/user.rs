@@ -40,7 +40,10 @@ impl User {
     /// A user whose acts are a function of the seed.
     #[must_use]
     pub fn new(client: Client, seed: u64) -> Self {
-        Self { client, random: Random::new(seed ^ 0x0005_ea50) }
+        Self {
+            client,
+            random: Random::new(seed ^ 0x0005_ea50),
+        }
     }
 
     /// Does one thing, and says what.
@@ -55,7 +58,9 @@ impl User {
         };
         let api = self.api(group, version, kind);
         let existing = api.get_opt(&name).await?;
-        let deleting = existing.as_ref().is_some_and(|o| o.metadata.deletion_timestamp.is_some());
+        let deleting = existing
+            .as_ref()
+            .is_some_and(|o| o.metadata.deletion_timestamp.is_some());
         if deleting {
             return Ok(format!("wait for {kind}/{name}"));
         }
@@ -64,17 +69,22 @@ impl User {
             None => {
                 let object = self.object(group, version, kind, &name);
                 api.create(&PostParams::default(), &object).await?;
-                Ok(format!("create {}", serde_json::to_string(&object.data).unwrap_or_default()))
+                Ok(format!(
+                    "create {}",
+                    serde_json::to_string(&object.data).unwrap_or_default()
+                ))
             }
             Some(_) if self.random.percent(delete_percent) => {
-                api.delete(&name, &kube::api::DeleteParams::default()).await?;
+                api.delete(&name, &kube::api::DeleteParams::default())
+                    .await?;
                 Ok(format!("delete {kind}/{name}"))
             }
             Some(_) if kind == "DNSZone" => Ok(format!("look at {kind}/{name}")),
             Some(_) => {
                 let wanted = self.object(group, version, kind, &name);
                 let labels = wanted.metadata.labels.clone();
-                let patch = json!({ "metadata": { "labels": labels }, "spec": wanted.data["spec"] });
+                let patch =
+                    json!({ "metadata": { "labels": labels }, "spec": wanted.data["spec"] });
                 let params = PatchParams::default();
                 api.patch(&name, &params, &Patch::Merge(&patch)).await?;
                 Ok(format!("edit {kind}/{name} {patch}"))
@@ -91,7 +101,9 @@ impl User {
         for (index, zone) in ZONES.iter().enumerate() {
             let mut object = self.object(group, version, kind, &format!("zone{index}"));
             object.data = json!({ "spec": zone_spec(zone) });
-            self.api(group, version, kind).create(&PostParams::default(), &object).await?;
+            self.api(group, version, kind)
+                .create(&PostParams::default(), &object)
+                .await?;
         }
         Ok(())
     }
@@ -103,7 +115,10 @@ impl User {
     pub async fn objects(&self) -> Result<Vec<DynamicObject>, kube::Error> {
         let mut objects = Vec::new();
         for (group, version, kind) in KINDS {
-            let list = self.api(group, version, kind).list(&ListParams::default()).await?;
+            let list = self
+                .api(group, version, kind)
+                .list(&ListParams::default())
+                .await?;
             objects.extend(list.items.into_iter().map(|mut object| {
                 object.types = Some(kube::core::TypeMeta {
                     api_version: format!("{group}/{version}"),
@@ -177,20 +192,37 @@ pub fn expected(objects: &[DynamicObject], taken: &BTreeSet<String>) -> Expected
     let zones = active_zones(objects);
     let mut wishes: Vec<(Rank, String, Wish)> = Vec::new();
     let mut fulfilled: BTreeMap<String, bool> = BTreeMap::new();
-    for object in objects.iter().filter(|o| o.metadata.deletion_timestamp.is_none()) {
+    for object in objects
+        .iter()
+        .filter(|o| o.metadata.deletion_timestamp.is_none())
+    {
         let id = id(object);
         let rank = rank(object);
         let spec = &object.data["spec"];
         if id.starts_with("DNSZone/") {
+            // Of several zones of one name the earliest counts.
+            let earliest = objects
+                .iter()
+                .filter(|other| other.data["spec"]["zoneName"] == spec["zoneName"])
+                .filter(|other| other.metadata.deletion_timestamp.is_none())
+                .min_by_key(|other| self::rank(other));
+            fulfilled.insert(id.clone(), earliest.map(self::id) == Some(id));
             continue;
         }
         fulfilled.insert(id.clone(), true);
         let placed: Vec<(Option<String>, Wish)> = match spec["endpoints"].as_array() {
-            Some(endpoints) => endpoints.iter().map(|one| place_endpoint(one, &zones)).collect(),
+            Some(endpoints) => endpoints
+                .iter()
+                .map(|one| place_endpoint(one, &zones))
+                .collect(),
             None => vec![place_record(object, &zones)],
         };
         for (index, (zone, wish)) in placed.into_iter().enumerate() {
-            match zone {
+            // A zone's own name holds its SOA and NS, which a CNAME cannot stand beside.
+            let apex_cname = zone
+                .as_ref()
+                .is_some_and(|zone| wish.1 == "CNAME" && wish.0.strip_suffix('.') == Some(zone));
+            match zone.filter(|_| !apex_cname) {
                 Some(zone) => wishes.push(((rank.0.clone(), rank.1.clone(), index), zone, wish)),
                 None => drop(fulfilled.insert(id.clone(), false)),
             }
@@ -234,14 +266,20 @@ fn merge(
         if is_taken(taken, &name, rtype) {
             fulfilled.insert(id, false);
         }
-        let set = sets.entry((zone, name, rtype)).or_insert((ttl, BTreeSet::new()));
+        let set = sets
+            .entry((zone, name, rtype))
+            .or_insert((ttl, BTreeSet::new()));
         set.0 = set.0.min(ttl);
         set.1.insert(value);
     }
     for ((zone, name, rtype), (ttl, values)) in sets {
         let lines = expected.lines.entry(zone).or_default();
         if !is_taken(taken, &name, rtype) {
-            lines.extend(values.iter().map(|v| format!("{name} {ttl} IN {rtype} {v}")));
+            lines.extend(
+                values
+                    .iter()
+                    .map(|v| format!("{name} {ttl} IN {rtype} {v}")),
+            );
         }
     }
     expected.fulfilled = fulfilled;
@@ -251,7 +289,8 @@ fn merge(
 /// Whether somebody else's record stands in the way.
 fn is_taken(taken: &BTreeSet<String>, name: &str, rtype: &str) -> bool {
     taken.iter().any(|key| {
-        key.split_once(' ').is_some_and(|(n, t)| n == name && (t == rtype || rtype == "CNAME"))
+        key.split_once(' ')
+            .is_some_and(|(n, t)| n == name && (t == rtype || rtype == "CNAME"))
     })
 }
 
@@ -266,9 +305,16 @@ fn active_zones(objects: &[DynamicObject]) -> BTreeSet<String> {
 fn place_record(object: &DynamicObject, zones: &BTreeSet<String>) -> (Option<String>, Wish) {
     let spec = &object.data["spec"];
     let labels = object.metadata.labels.as_ref();
-    let zone = labels.and_then(|labels| labels.get("zone")).cloned().unwrap_or_default();
+    let zone = labels
+        .and_then(|labels| labels.get("zone"))
+        .cloned()
+        .unwrap_or_default();
     let label = spec["name"].as_str().unwrap_or_default();
-    let name = if label == "@" { format!("{zone}.") } else { format!("{label}.{zone}.") };
+    let name = if label == "@" {
+        format!("{zone}.")
+    } else {
+        format!("{label}.{zone}.")
+    };
     let (rtype, value) = if let Some(address) = spec["ipv4Address"].as_str() {
         ("A", address.to_owned())
     } else if let Some(address) = spec["ipv6Addresses"][0].as_str() {
@@ -276,10 +322,16 @@ fn place_record(object: &DynamicObject, zones: &BTreeSet<String>) -> (Option<Str
     } else if let Some(target) = spec["target"].as_str() {
         ("CNAME", target.to_owned())
     } else {
-        ("TXT", format!("\"{}\"", spec["text"][0].as_str().unwrap_or_default()))
+        (
+            "TXT",
+            format!("\"{}\"", spec["text"][0].as_str().unwrap_or_default()),
+        )
     };
     let ttl = ttl(&spec["ttl"]);
-    (zones.contains(&zone).then_some(zone), (name, rtype, ttl, value))
+    (
+        zones.contains(&zone).then_some(zone),
+        (name, rtype, ttl, value),
+    )
 }
 
 fn place_endpoint(endpoint: &Value, zones: &BTreeSet<String>) -> (Option<String>, Wish) {
@@ -292,8 +344,19 @@ fn place_endpoint(endpoint: &Value, zones: &BTreeSet<String>) -> (Option<String>
         .into_iter()
         .find(|rtype| endpoint["recordType"] == *rtype)
         .unwrap_or("A");
-    let value = endpoint["targets"][0].as_str().unwrap_or_default().to_owned();
-    (zone.cloned(), (format!("{name}."), rtype, ttl(&endpoint["recordTTL"]), value))
+    let value = endpoint["targets"][0]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    (
+        zone.cloned(),
+        (
+            format!("{name}."),
+            rtype,
+            ttl(&endpoint["recordTTL"]),
+            value,
+        ),
+    )
 }
 
 fn zone_spec(zone: &str) -> Value {
@@ -307,16 +370,25 @@ fn zone_spec(zone: &str) -> Value {
 #[must_use]
 pub fn id(object: &DynamicObject) -> String {
     let kind = object.types.as_ref().map_or("", |types| &types.kind);
-    format!("{kind}/{}", object.metadata.name.as_deref().unwrap_or_default())
+    format!(
+        "{kind}/{}",
+        object.metadata.name.as_deref().unwrap_or_default()
+    )
 }
 
 fn rank(object: &DynamicObject) -> (String, String) {
     let created = object.metadata.creation_timestamp.as_ref();
-    (created.map(|time| time.0.to_string()).unwrap_or_default(), id(object))
+    (
+        created.map(|time| time.0.to_string()).unwrap_or_default(),
+        id(object),
+    )
 }
 
 fn ttl(value: &Value) -> u32 {
-    value.as_u64().and_then(|ttl| u32::try_from(ttl).ok()).unwrap_or_default()
+    value
+        .as_u64()
+        .and_then(|ttl| u32::try_from(ttl).ok())
+        .unwrap_or_default()
 }
 
 fn v4(number: usize) -> String {

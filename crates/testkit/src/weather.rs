@@ -131,9 +131,11 @@ impl Weather {
     pub fn note(&self, what: &str) {
         let mut trace = lock(&self.trace);
         let line = format!("{:>9.3} {what}", self.start.elapsed().as_secs_f64());
-        trace.digest = line.bytes().fold(trace.digest ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        trace.digest = line
+            .bytes()
+            .fold(trace.digest ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
         if let Some(lines) = &mut trace.lines {
             lines.push(line);
         }

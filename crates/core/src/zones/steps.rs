@@ -124,7 +124,9 @@ impl Zones {
             zone.parent.begin();
             return Some(Step::Commit(changes));
         }
-        if now >= zone.next_check && !zone.parent.has_flying() {
+        // A zone that failed and has nothing left to write is looked at sooner.
+        let due = now >= zone.next_check || zone.fault.is_some();
+        if due && !zone.parent.has_flying() {
             zone.next_check = now + check_interval;
             zone.reading = true;
             return Some(Step::Check);

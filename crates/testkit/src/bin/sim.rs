@@ -9,7 +9,11 @@ const USAGE: &str = "usage: sim [--first SEED] [--seeds COUNT] [--words]
 Runs COUNT simulations (default 100) beginning at seed SEED (default 0).
 With --words, what happened in each run is printed.";
 
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks to its user")]
+#[expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command speaks to its user"
+)]
 fn main() -> ExitCode {
     let Some((first, count, words)) = arguments() else {
         eprintln!("{USAGE}");
@@ -17,7 +21,10 @@ fn main() -> ExitCode {
     };
     let (mut writes, mut crashes) = (0, 0);
     for seed in first..first.saturating_add(count) {
-        let report = run(Plan { words, ..Plan::of_seed(seed) });
+        let report = run(Plan {
+            words,
+            ..Plan::of_seed(seed)
+        });
         for line in &report.words {
             println!("{line}");
         }

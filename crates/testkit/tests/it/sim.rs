@@ -20,11 +20,19 @@ fn check(plan: Plan) -> Report {
 #[test]
 fn every_crash_point_of_a_scenario_comes_right() {
     for seed in [2, 3] {
-        let plan = Plan { seed, acts: 8, crashes: Crashes::AfterWrite(u64::MAX), words: Words::Dropped };
+        let plan = Plan {
+            seed,
+            acts: 8,
+            crashes: Crashes::AfterWrite(u64::MAX),
+            words: Words::Dropped,
+        };
         let writes = check(plan).writes;
         assert!((10..CRASH_POINTS_MAX).contains(&writes), "{writes} writes");
         for number in 0..writes {
-            let report = check(Plan { crashes: Crashes::AfterWrite(number), ..plan });
+            let report = check(Plan {
+                crashes: Crashes::AfterWrite(number),
+                ..plan
+            });
             assert_eq!(report.crashes, 1, "crash after write {number}");
         }
     }
@@ -40,10 +48,23 @@ fn random_faults_and_crashes_come_right() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in [7, 8] {
-        let [one, other] = [(), ()].map(|()| check(Plan { words: Words::Kept, ..Plan::of_seed(seed) }));
-        let same = one.words.iter().zip(&other.words).take_while(|(one, other)| one == other);
+        let [one, other] = [(), ()].map(|()| {
+            check(Plan {
+                words: Words::Kept,
+                ..Plan::of_seed(seed)
+            })
+        });
+        let same = one
+            .words
+            .iter()
+            .zip(&other.words)
+            .take_while(|(one, other)| one == other);
         let same = same.count();
-        assert_eq!(one.words.get(same), other.words.get(same), "line {same} differs");
+        assert_eq!(
+            one.words.get(same),
+            other.words.get(same),
+            "line {same} differs"
+        );
         assert_eq!(one.digest, other.digest);
     }
 }
