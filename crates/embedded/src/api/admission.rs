@@ -198,12 +198,31 @@ pub(crate) fn parse_yaml(body: &[u8]) -> Result<Value, Failure> {
     }
     let text = std::str::from_utf8(body)
         .map_err(|error| Failure::bad_request(format!("error decoding YAML: {error}")))?;
-    let value: Value = serde_saphyr::from_str(text)
+    let value: Value = serde_saphyr::from_str_with_options(text, yaml_limits())
         .map_err(|error| Failure::bad_request(format!("error decoding YAML: {error}")))?;
     if value.is_object() {
         return Ok(value);
     }
     Err(Failure::bad_request("error decoding YAML: not an object"))
+}
+
+/// Nodes that a YAML body may have, and those that its aliases may repeat: a body of 3 MiB has fewer
+/// unless it was made to explode.
+const YAML_NODES_MAX: usize = 500_000;
+const YAML_ALIASED_NODES_MAX: usize = 10_000;
+
+fn yaml_limits() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_documents: 1,
+            max_nodes: YAML_NODES_MAX,
+            max_events: 2 * YAML_NODES_MAX,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: YAML_ALIASED_NODES_MAX,
+        },
+        with_snippet: false,
+    }
 }
 
 /// The body's media type is not one this call takes.

@@ -270,6 +270,14 @@ fn members(
             found.push(CauseReason::FieldValueRequired, path.field(name), message);
         }
     }
+    if node.embedded {
+        for name in ["apiVersion", "kind"] {
+            if object.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
+                let message = "Required value: must not be empty".to_owned();
+                found.push(CauseReason::FieldValueRequired, path.field(name), message);
+            }
+        }
+    }
 }
 
 fn allowed(node: &Node, new: &Value, path: Path<'_>, found: &mut Findings) {

@@ -183,16 +183,15 @@ impl Scene {
             Subject::Real => {}
             // It keeps 32 MiB of each kind.
             Subject::Embedded => {
-                let target = format!("/apis/battery.bindery.dev/v1/gadgets/pad-{}", self.ns);
-                for round in 0..30 {
+                for index in 0..25 {
                     let body = json!({
                         "apiVersion": "battery.bindery.dev/v1", "kind": "Gadget",
-                        "metadata": {"name": format!("pad-{}", self.ns)},
-                        "round": round, "pad": "x".repeat(1_400_000),
+                        "metadata": {"name": format!("pad-{}-{index}", self.ns)},
+                        "pad": "x".repeat(1_400_000),
                     });
-                    let target = format!("{target}?fieldManager=pad");
-                    let answer = self.patch(&target, Patch::Apply, &body).await;
-                    assert!(answer.code < 300, "{}", answer.text);
+                    self.post("/apis/battery.bindery.dev/v1/gadgets", &body)
+                        .await
+                        .is(201);
                 }
             }
         }

@@ -33,6 +33,7 @@ cases![
     creation_in_a_collection_of_all_namespaces_is_not_allowed,
     posting_to_a_name_is_not_allowed,
     a_yaml_body_is_accepted,
+    booleans_in_yaml_are_those_of_yaml_1_1,
     creation_names_its_field_manager,
     every_bad_label_is_reported_at_once,
 ];
@@ -344,6 +345,21 @@ async fn a_yaml_body_is_accepted(t: Scene) {
     let call = bindery_e2e::http::Call::new(http::Method::POST, t.widgets());
     let made = t.call(call.body("application/yaml", text)).await.is(201);
     assert_eq!(made["spec"]["size"], 3);
+}
+
+async fn booleans_in_yaml_are_those_of_yaml_1_1(t: Scene) {
+    for (name, word, verdict) in [("a", "yes", true), ("b", "off", false), ("c", "y", true)] {
+        let text = format!(
+            "apiVersion: battery.bindery.dev/v1\nkind: Widget\nmetadata: {{name: {name}}}\n\
+             spec: {{size: 3, enabled: {word}, note: \"{word}\"}}\n"
+        );
+        let call = bindery_e2e::http::Call::new(http::Method::POST, t.widgets());
+        let made = t.call(call.body("application/yaml", text)).await.is(201);
+        assert_eq!(
+            (&made["spec"]["enabled"], &made["spec"]["note"]),
+            (&json!(verdict), &json!(word))
+        );
+    }
 }
 
 async fn creation_names_its_field_manager(t: Scene) {
