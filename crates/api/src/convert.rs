@@ -10,7 +10,7 @@ mod tests;
 mod zone;
 
 pub use endpoint::DeclaredEndpoint;
-pub use record::{DeclaredRecord, RecordKind, RecordSpec};
+pub use record::{DeclaredRecord, RecordSpec};
 pub use zone::{DeclaredNameServer, DeclaredZone, ZONE_TTL_DEFAULT};
 
 /// Collects problems while values are read.

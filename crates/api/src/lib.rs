@@ -6,18 +6,17 @@
 pub mod bindy;
 pub mod externaldns;
 
-pub mod conditions;
 pub mod convert;
 
 mod crds;
+mod moment;
 mod schema;
 
 pub use bindy::v1beta1::{
     ARecord, AaaaRecord, CaaRecord, CnameRecord, DnsZone, MxRecord, NsRecord, PtrRecord,
     RecordStatus, SrvRecord, TxtRecord, ZoneStatus,
 };
-pub use convert::{
-    DeclaredEndpoint, DeclaredNameServer, DeclaredRecord, DeclaredZone, RecordKind, RecordSpec,
-};
+pub use convert::{DeclaredEndpoint, DeclaredNameServer, DeclaredRecord, DeclaredZone, RecordSpec};
 pub use crds::{crd_files, crds, crds_yaml};
 pub use externaldns::v1alpha1::{DnsEndpoint, DnsEndpointStatus};
+pub use moment::time_text;

@@ -25,7 +25,7 @@ pub mod zones;
 
 pub use backoff::{Backoff, Failures};
 pub use claim::{Adoption, Claim, Declaration};
-pub use condition::{Changed, Condition, ConditionStatus, Conditions, Moment};
+pub use condition::{Condition, ConditionStatus, Moment};
 pub use fault::{Fault, FaultKind};
 pub use name::{Name, NameProblem};
 pub use object::{Kind, ObjectRef};

@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use bindery_api::conditions::time_text;
+use bindery_api::time_text;
 use bindery_core::{Condition, ConditionStatus, ConditionType, Moment};
 use serde_json::{Map, Value, json};
 

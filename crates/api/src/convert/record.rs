@@ -73,29 +73,8 @@ pub trait RecordSpec: Clone + Debug + DeserializeOwned + Serialize + Send + Sync
     }
 }
 
-/// A record kind, so that one controller serves all of them.
-pub trait RecordKind:
-    kube::Resource<DynamicType = ()>
-    + Clone
-    + Debug
-    + DeserializeOwned
-    + Serialize
-    + Send
-    + Sync
-    + 'static
-{
-    /// Its spec.
-    type Spec: RecordSpec;
-
-    /// What it declares.
-    fn spec(&self) -> &Self::Spec;
-
-    /// What is known about it.
-    fn status(&self) -> Option<&api::RecordStatus>;
-}
-
-macro_rules! record_kind {
-    ($root:ident, $spec:ident, $kind:ident, $type:ident, |$self:ident, $reading:ident| $data:expr) => {
+macro_rules! record_spec {
+    ($spec:ident, $kind:ident, $type:ident, |$self:ident, $reading:ident| $data:expr) => {
         impl RecordSpec for api::$spec {
             const KIND: Kind = Kind::$kind;
             const TYPE: RecordType = RecordType::$type;
@@ -120,22 +99,10 @@ macro_rules! record_kind {
                 reading.end(data)
             }
         }
-
-        impl RecordKind for api::$root {
-            type Spec = api::$spec;
-
-            fn spec(&self) -> &api::$spec {
-                &self.spec
-            }
-
-            fn status(&self) -> Option<&api::RecordStatus> {
-                self.status.as_ref()
-            }
-        }
     };
 }
 
-record_kind!(ARecord, ARecordSpec, ARecord, A, |spec, reading| {
+record_spec!(ARecordSpec, ARecord, A, |spec, reading| {
     let (one, many) = (spec.ipv4_address.as_deref(), spec.ipv4_addresses.as_deref());
     addresses(
         reading,
@@ -145,35 +112,23 @@ record_kind!(ARecord, ARecordSpec, ARecord, A, |spec, reading| {
     )
 });
 
-record_kind!(
-    AaaaRecord,
-    AaaaRecordSpec,
-    AaaaRecord,
-    Aaaa,
-    |spec, reading| {
-        let (one, many) = (spec.ipv6_address.as_deref(), spec.ipv6_addresses.as_deref());
-        addresses(
-            reading,
-            ["ipv6Address", "ipv6Addresses"],
-            (one, many),
-            |text| ipv6(text).map(RecordData::Aaaa),
-        )
-    }
-);
+record_spec!(AaaaRecordSpec, AaaaRecord, Aaaa, |spec, reading| {
+    let (one, many) = (spec.ipv6_address.as_deref(), spec.ipv6_addresses.as_deref());
+    addresses(
+        reading,
+        ["ipv6Address", "ipv6Addresses"],
+        (one, many),
+        |text| ipv6(text).map(RecordData::Aaaa),
+    )
+});
 
-record_kind!(
-    CnameRecord,
-    CnameRecordSpec,
-    CnameRecord,
-    Cname,
-    |spec, reading| {
-        reading
-            .target("spec.target", &spec.target)
-            .map(|name| vec![RecordData::Cname(name)])
-    }
-);
+record_spec!(CnameRecordSpec, CnameRecord, Cname, |spec, reading| {
+    reading
+        .target("spec.target", &spec.target)
+        .map(|name| vec![RecordData::Cname(name)])
+});
 
-record_kind!(TxtRecord, TxtRecordSpec, TxtRecord, Txt, |spec, reading| {
+record_spec!(TxtRecordSpec, TxtRecord, Txt, |spec, reading| {
     let text = match spec.text.as_slice() {
         [] => Err("is empty: write at least one string"),
         strings => Ok(Text::from_strings(strings)),
@@ -184,7 +139,7 @@ record_kind!(TxtRecord, TxtRecordSpec, TxtRecord, Txt, |spec, reading| {
         .map(|data| vec![data])
 });
 
-record_kind!(MxRecord, MxRecordSpec, MxRecord, Mx, |spec, reading| {
+record_spec!(MxRecordSpec, MxRecord, Mx, |spec, reading| {
     let preference = reading.number("spec.priority", spec.priority, u16::MAX);
     let exchange = reading.target("spec.mailServer", &spec.mail_server);
     preference.zip(exchange).map(|(preference, exchange)| {
@@ -195,13 +150,13 @@ record_kind!(MxRecord, MxRecordSpec, MxRecord, Mx, |spec, reading| {
     })
 });
 
-record_kind!(NsRecord, NsRecordSpec, NsRecord, Ns, |spec, reading| {
+record_spec!(NsRecordSpec, NsRecord, Ns, |spec, reading| {
     reading
         .target("spec.nameserver", &spec.nameserver)
         .map(|name| vec![RecordData::Ns(name)])
 });
 
-record_kind!(SrvRecord, SrvRecordSpec, SrvRecord, Srv, |spec, reading| {
+record_spec!(SrvRecordSpec, SrvRecord, Srv, |spec, reading| {
     let priority = reading.number("spec.priority", spec.priority, u16::MAX);
     let weight = reading.number("spec.weight", spec.weight, u16::MAX);
     let port = reading.number("spec.port", spec.port, u16::MAX);
@@ -217,7 +172,7 @@ record_kind!(SrvRecord, SrvRecordSpec, SrvRecord, Srv, |spec, reading| {
     }
 });
 
-record_kind!(CaaRecord, CaaRecordSpec, CaaRecord, Caa, |spec, reading| {
+record_spec!(CaaRecordSpec, CaaRecord, Caa, |spec, reading| {
     let flags = reading.number("spec.flags", spec.flags, u8::MAX);
     let tag = reading.take("spec.tag", caa_tag(&spec.tag));
     flags.zip(tag).and_then(|(flags, tag)| {
@@ -228,7 +183,7 @@ record_kind!(CaaRecord, CaaRecordSpec, CaaRecord, Caa, |spec, reading| {
     })
 });
 
-record_kind!(PtrRecord, PtrRecordSpec, PtrRecord, Ptr, |spec, reading| {
+record_spec!(PtrRecordSpec, PtrRecord, Ptr, |spec, reading| {
     reading
         .target("spec.target", &spec.target)
         .map(|name| vec![RecordData::Ptr(name)])

@@ -120,14 +120,6 @@ impl<Id: Ord + Clone> Index<Id> {
             .collect();
         found.into_iter().cloned().collect()
     }
-
-    /// The selectors of `id`.
-    #[must_use]
-    pub fn selectors(&self, id: &Id) -> &[Selector] {
-        self.registered
-            .get(id)
-            .map_or(&[], |registered| &registered.selectors)
-    }
 }
 
 impl<Id: Ord> Local<Id> {
@@ -210,5 +202,35 @@ impl<Id: Ord> Local<Id> {
                 .chain(by_key.into_iter().flatten())
         });
         by_label.chain(&self.always)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selector(key: &str, value: &str) -> Selector {
+        let labels = Labels::from([
+            (key.to_owned(), value.to_owned()),
+            ("managed".to_owned(), "yes".to_owned()),
+        ]);
+        Selector::new(&labels, &[], "selector").expect("labels are always a selector")
+    }
+
+    #[test]
+    fn a_look_up_tries_only_what_its_labels_point_at() {
+        const STANDING: u32 = 10_000;
+        let mut index = Index::default();
+        for zone in 0..STANDING {
+            index.insert(zone, "default", vec![selector("zone", &zone.to_string())]);
+        }
+        let labels = Labels::from([
+            ("zone".to_owned(), "7".to_owned()),
+            ("managed".to_owned(), "yes".to_owned()),
+        ]);
+        let local = index.namespaces.get("default").expect("it has selectors");
+        // The first selectors may stand under the shared label, until it is more crowded.
+        assert!(local.candidates(&labels).count() <= 3);
+        assert_eq!(index.find("default", &labels), [7]);
     }
 }

@@ -164,3 +164,33 @@ impl<Id: Ord + Clone> Local<Id> {
             .min_by_key(|sets| sets.iter().map(|ids| ids.len()).sum::<usize>())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selector_looks_only_at_the_objects_of_its_narrowest_label() {
+        const STANDING: u32 = 10_000;
+        let mut index = LabelIndex::default();
+        for record in 0..STANDING {
+            let labels = Labels::from([
+                ("zone".to_owned(), (record / 10).to_string()),
+                ("managed".to_owned(), "yes".to_owned()),
+            ]);
+            index.insert(record, "default", &labels);
+        }
+        let labels = Labels::from([
+            ("managed".to_owned(), "yes".to_owned()),
+            ("zone".to_owned(), "7".to_owned()),
+        ]);
+        let selector = Selector::new(&labels, &[], "selector").expect("labels are a selector");
+        let local = index.namespaces.get("default").expect("it has objects");
+        let looked_at = local.narrowest(&selector).expect("a label is required");
+        assert_eq!(looked_at.into_iter().flatten().count(), 10);
+        assert_eq!(
+            index.find("default", &selector),
+            (70..80).collect::<Vec<_>>()
+        );
+    }
+}

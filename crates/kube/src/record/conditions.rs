@@ -1,6 +1,6 @@
 //! What a record's status says, from what became of its claim.
 
-use bindery_api::conditions::time_text;
+use bindery_api::time_text;
 use bindery_core::zones::{ClaimOutcome, Verdict, Withdrawal};
 use bindery_core::{
     Condition, ConditionStatus, ConditionType, FaultKind, Kind, Moment, ObjectRef, Problem, Reason,
