@@ -312,8 +312,8 @@ impl Catalog {
         self.reselect(id, &selectors, affected);
         // Who declares the same name may become active, or is told of another winner.
         for name in names {
-            let contenders: Vec<Id> = self.zones.contenders(&name).cloned().collect();
-            for other in contenders {
+            let namesakes: Vec<Id> = self.zones.namesakes(&name).cloned().collect();
+            for other in namesakes {
                 if other != *id {
                     let selectors = self
                         .zones

@@ -73,14 +73,15 @@ impl Catalog {
             return decision(meta, Vec::new(), Vec::new(), problems, None);
         };
         let zones = vec![Id::clone(&zone.meta.object)];
-        let claim = claim(&wishes.name, wishes.ttl, wish);
-        match claim {
-            Ok(claim) if wish.problems.is_empty() => {
+        if !wish.problems.is_empty() {
+            return held(zones, problems);
+        }
+        match claim(&wishes.name, wishes.ttl, wish) {
+            Ok(claim) => {
                 let mark = wishes.name.to_string();
                 let mark = Some(mark.trim_end_matches('.'));
                 decision(meta, zones, vec![claim], problems, mark)
             }
-            Ok(_) => held(zones, problems),
             Err(problem) => {
                 problems.push(problem);
                 held(zones, problems)
@@ -155,7 +156,16 @@ impl Catalog {
         if let Some(name) = &entry.wish.zone_ref {
             let Some(zone) = self.zones.named(namespace, name) else {
                 let message = format!("DNSZone {namespace}/{name} does not exist: create it");
-                return Err((zone_problem(Reason::ZoneNotFound, message), None));
+                let field = "spec.zoneRef".to_owned();
+                let reason = Reason::ZoneNotFound;
+                return Err((
+                    Problem {
+                        field,
+                        reason,
+                        message,
+                    },
+                    None,
+                ));
             };
             return self.usable(zone).map_err(|problem| (problem, None));
         }

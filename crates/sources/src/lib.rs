@@ -11,6 +11,8 @@ mod admission;
 mod catalog;
 mod decision;
 mod names;
+#[cfg(test)]
+mod tests;
 mod zones;
 
 pub use admission::MetadataPatch;

@@ -56,6 +56,8 @@ impl ZoneEntry {
 pub(crate) struct ZoneBook {
     entries: BTreeMap<Id, ZoneEntry>,
     by_object: BTreeMap<(Arc<str>, Arc<str>), Id>,
+    /// Valid zones, by name.
+    by_name: BTreeMap<Name, BTreeSet<Id>>,
     /// Valid zones that are to stay, by name; the first is active.
     ranks: BTreeMap<Name, BTreeSet<Rank>>,
     selectors: Index<Id>,
@@ -105,10 +107,9 @@ impl ZoneBook {
         !self.broken.is_empty()
     }
 
-    /// All objects that declare this name, the active one first.
-    pub(crate) fn contenders(&self, name: &Name) -> impl Iterator<Item = &Id> {
-        let ranks = self.ranks.get(name).into_iter().flatten();
-        ranks.map(|(.., id)| id)
+    /// All objects that declare this name, those that are being deleted among them.
+    pub(crate) fn namesakes(&self, name: &Name) -> impl Iterator<Item = &Id> {
+        self.by_name.get(name).into_iter().flatten()
     }
 
     pub(crate) fn insert(&mut self, entry: ZoneEntry) {
@@ -122,6 +123,8 @@ impl ZoneBook {
             let selectors = wish.selectors.to_vec();
             self.selectors
                 .insert(Id::clone(&id), &id.namespace, selectors);
+            let namesakes = self.by_name.entry(wish.name.clone()).or_default();
+            namesakes.insert(Id::clone(&id));
             if entry.meta.life == Life::Alive {
                 let ranks = self.ranks.entry(wish.name.clone()).or_default();
                 ranks.insert(rank(&entry.meta));
@@ -136,12 +139,19 @@ impl ZoneBook {
             .remove(&(id.namespace.clone(), id.name.clone()));
         self.selectors.remove(id);
         self.broken.remove(id);
-        if let Ok(wish) = &entry.wish
-            && let Some(ranks) = self.ranks.get_mut(&wish.name)
-        {
+        let Ok(wish) = &entry.wish else {
+            return Some(entry);
+        };
+        if let Some(ranks) = self.ranks.get_mut(&wish.name) {
             ranks.remove(&rank(&entry.meta));
             if ranks.is_empty() {
                 self.ranks.remove(&wish.name);
+            }
+        }
+        if let Some(namesakes) = self.by_name.get_mut(&wish.name) {
+            namesakes.remove(id);
+            if namesakes.is_empty() {
+                self.by_name.remove(&wish.name);
             }
         }
         Some(entry)

@@ -217,16 +217,10 @@ impl Bench {
             let (word, message) = self.condition(target, kind).await;
             (word == reason).then_some(message)
         };
-        match poll(told).await {
-            Some(message) => message,
-            None => {
-                let object = self
-                    .get(target)
-                    .await
-                    .map(|object| object.data["status"].to_string());
-                panic!("{target} never had {kind} {reason}: {object:?}")
-            }
-        }
+        let message = poll(told).await;
+        let object = self.get(target).await;
+        let status = object.map(|object| object.data["status"].to_string());
+        message.unwrap_or_else(|| unreachable!("{target} never had {kind} {reason}: {status:?}"))
     }
 
     pub(super) async fn until_ready(&self, target: &str) {

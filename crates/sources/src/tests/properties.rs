@@ -1,0 +1,138 @@
+//! The catalog against one that is built anew, whatever happened before.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bindery_core::{Kind, ObjectRef};
+use proptest::prelude::*;
+
+use super::{object, said};
+use crate::{Catalog, Id, ZoneStanding};
+
+/// Something that happens to one object; a later event of the same object has a higher version.
+#[derive(Clone, Debug)]
+enum Event {
+    See(String),
+    Lose(usize),
+}
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+fn zone() -> impl Strategy<Value = String> {
+    let name = prop::sample::select(vec!["example.com", "b.example.com", "example.net", "."]);
+    let selector = prop::sample::select(vec![
+        "{}",
+        "{matchLabels: {k: red}}",
+        "{matchLabels: {k: blue}}",
+    ]);
+    let deleted = prop::bool::weighted(0.2);
+    (0..4usize, name, selector, 1..4u32, deleted).prop_map(|(at, name, selector, ttl, deleted)| {
+        let meta = if deleted {
+            "deletionTimestamp: '2026-01-01T00:00:00Z', "
+        } else {
+            ""
+        };
+        // A negative TTL makes a zone that its author has to correct.
+        let ttl = i64::from(ttl) - 2;
+        format!(
+            "DNSZone {}@{at} {{{meta}VERSION}} {{zoneName: {name}, ttl: {ttl}, \
+             recordsFrom: [{{selector: {selector}}}]}}",
+            NAMES[at]
+        )
+    })
+}
+
+fn record() -> impl Strategy<Value = String> {
+    let label = prop::sample::select(vec!["red", "blue", "green"]);
+    let zone = prop::sample::select(vec!["", "zoneRef: a, ", "zoneRef: d, "]);
+    (0..4usize, label, zone, 1..4u32).prop_map(|(at, label, zone, address)| {
+        format!(
+            "ARecord {}@{at} {{labels: {{k: {label}}}, VERSION}} \
+             {{{zone}name: www, ipv4Addresses: [192.0.2.{address}]}}",
+            NAMES[at]
+        )
+    })
+}
+
+fn endpoints() -> impl Strategy<Value = String> {
+    let host = prop::sample::select(vec!["x.b.example.com", "example.net", "y.example.org"]);
+    (0..4usize, prop::collection::vec(host, 0..3)).prop_map(|(at, hosts)| {
+        let hosts: Vec<String> = hosts
+            .iter()
+            .map(|host| format!("{{dnsName: {host}, recordType: A, targets: [192.0.2.1]}}"))
+            .collect();
+        format!(
+            "DNSEndpoint {}@{at} {{VERSION}} {{endpoints: [{}]}}",
+            NAMES[at],
+            hosts.join(", ")
+        )
+    })
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        3 => zone().prop_map(Event::See),
+        3 => record().prop_map(Event::See),
+        2 => endpoints().prop_map(Event::See),
+        1 => (0..12usize).prop_map(Event::Lose),
+    ];
+    prop::collection::vec(event, 1..24)
+}
+
+fn lost(catalog: &Catalog, at: usize) -> Option<Id> {
+    let kind = [Kind::DnsZone, Kind::ARecord, Kind::DnsEndpoint][at % 3];
+    catalog.named(kind, "default", NAMES[at / 3])
+}
+
+/// Everything that is decided, but for the versions that patches are made for.
+type Picture = BTreeMap<ObjectRef, (Option<(Vec<String>, Vec<Id>)>, Option<ZoneStanding>)>;
+
+fn picture(catalog: &Catalog) -> Picture {
+    let ids = catalog.ids();
+    ids.map(|id| {
+        let standing = catalog.zone(id).map(|view| view.standing);
+        let decided = catalog.decide(id);
+        let decided = decided.map(|decision| (said(&decision), decision.zones));
+        ((**id).clone(), (decided, standing))
+    })
+    .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn the_way_there_does_not_matter_and_every_change_is_announced(events in events()) {
+        let mut catalog = Catalog::default();
+        let mut newest: BTreeMap<String, String> = BTreeMap::new();
+        for (version, event) in events.iter().enumerate() {
+            let before = picture(&catalog);
+            let affected: BTreeSet<Id> = match event {
+                Event::See(text) => {
+                    let text = text.replace("VERSION", &format!("resourceVersion: '{}'", version + 1));
+                    let key = text.split('@').next().unwrap_or_default().to_owned();
+                    newest.insert(key, text.clone());
+                    catalog.upsert(object(&text))
+                }
+                Event::Lose(at) => match lost(&catalog, *at) {
+                    Some(id) => {
+                        newest.remove(&format!("{} {}", id.kind.as_str(), id.name));
+                        catalog.remove(&id)
+                    }
+                    None => continue,
+                },
+            };
+            for (object, now) in picture(&catalog) {
+                prop_assert!(
+                    before.get(&object) == Some(&now) || affected.contains(&object),
+                    "{object} changed unannounced"
+                );
+            }
+        }
+        // The same objects in the order of their names make the same picture.
+        let mut anew = Catalog::default();
+        for text in newest.values() {
+            anew.upsert(object(text));
+        }
+        prop_assert_eq!(picture(&catalog), picture(&anew));
+    }
+}
