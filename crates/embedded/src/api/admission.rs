@@ -304,6 +304,7 @@ fn drop_unknown(kind: &Kind, value: &mut Value) -> Result<Vec<String>, Failure> 
             Ok(unknown)
         }
         Some(Err(error)) => Err(unreadable(kind, &error.to_string())),
+        None if is_plain(&value["metadata"]) => Ok(Vec::new()),
         None => {
             let given = &value["metadata"];
             let known = typed::through::<ObjectMeta>(given)
@@ -316,4 +317,30 @@ fn drop_unknown(kind: &Kind, value: &mut Value) -> Result<Vec<String>, Failure> 
                 .collect())
         }
     }
+}
+
+/// Whether metadata has known fields of the right types only, which is so in almost every write and
+/// spares the way through its type.
+fn is_plain(metadata: &Value) -> bool {
+    let texts = |value: &Value| {
+        value
+            .as_object()
+            .is_some_and(|fields| fields.values().all(Value::is_string))
+    };
+    metadata.as_object().is_some_and(|fields| {
+        fields.iter().all(|(name, value)| match name.as_str() {
+            "name" | "namespace" | "uid" | "resourceVersion" | "generateName" => value.is_string(),
+            "creationTimestamp" | "deletionTimestamp" => value
+                .as_str()
+                .is_some_and(|text| text.parse::<jiff::Timestamp>().is_ok()),
+            "labels" | "annotations" => texts(value),
+            "generation" | "deletionGracePeriodSeconds" => value.is_i64(),
+            "finalizers" => value
+                .as_array()
+                .is_some_and(|list| list.iter().all(Value::is_string)),
+            // Entries that cannot be read are left out when ownership is worked out.
+            "managedFields" => value.is_array(),
+            _ => false,
+        })
+    })
 }

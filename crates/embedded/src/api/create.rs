@@ -13,7 +13,7 @@ use super::object::ObjectId;
 use super::present;
 use super::request::WriteOptions;
 use super::service::{Call, Reply};
-use super::store::Transaction;
+use super::store::{CRD_RESOURCE, Transaction};
 
 /// How often a generated name may collide before the client has to try again.
 const GENERATE_ATTEMPTS_MAX: usize = 8;
@@ -137,6 +137,9 @@ impl Core {
         let kinds = self.registry.current(&self.store);
         let now = self.now();
         let mut transaction = self.store.begin();
+        if call.target.kind.custom.is_some() {
+            check_definition_lives(&transaction, &id)?;
+        }
         if call.target.kind.namespaced {
             check_namespace_lives(&transaction, call, &id)?;
         }
@@ -245,6 +248,24 @@ fn check_namespace(call: &Call, value: &mut Value) -> Result<(), Failure> {
             value["metadata"]["namespace"] = json!(namespace);
             Ok(())
         }
+    }
+}
+
+/// Nothing can be created of a kind whose definition is gone or ends.
+fn check_definition_lives(transaction: &Transaction<'_>, id: &ObjectId) -> Result<(), Failure> {
+    let definition = ObjectId {
+        resource: CRD_RESOURCE.into(),
+        namespace: "".into(),
+        name: id.resource.clone(),
+    };
+    match transaction.get(&definition) {
+        None => Err(Failure::no_resource()),
+        Some(definition) if definition.deleting => Err(Failure::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "MethodNotAllowed",
+            "create not allowed while custom resource definition is terminating",
+        )),
+        Some(_) => Ok(()),
     }
 }
 

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -20,6 +21,8 @@ use super::present::{View, row_object};
 use super::request::{Form, Part, Query, Target, segments};
 use super::{Core, EmbeddedApi};
 
+/// How long a client may take to send a body; 3 MiB at a modem's speed would be longer.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes a request body may have, as in the real server.
 const BODY_BYTES_MAX: usize = 3 << 20;
 
@@ -137,9 +140,18 @@ where
     B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
 {
     let (parts, body) = request.into_parts();
-    let body = match Limited::new(body, BODY_BYTES_MAX).collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(error) => return refused(&unread(&*error)),
+    let reading = Limited::new(body, BODY_BYTES_MAX).collect();
+    let body = match tokio::time::timeout(BODY_TIMEOUT, reading).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(error)) => return refused(&unread(&*error)),
+        Err(_) => {
+            let message = "the body of the request did not arrive in time";
+            return refused(&Failure::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "Timeout",
+                message,
+            ));
+        }
     };
     let pretty = Query::parse(parts.uri.query()).is_true("pretty");
     let yaml = Form::is_yaml(&parts.headers);

@@ -77,7 +77,6 @@ struct State {
     visible: u64,
     pending: Vec<Write>,
     stopping: bool,
-    broken: bool,
 }
 
 type Slot = (Arc<str>, Arc<str>);

@@ -199,16 +199,7 @@ impl Watcher {
             return None;
         }
         if self.selector.is_empty() {
-            return Some(if self.plain(&event.after) {
-                event.line()
-            } else {
-                let word = match event.change {
-                    Change::Created => "ADDED",
-                    Change::Updated => "MODIFIED",
-                    Change::Deleted => "DELETED",
-                };
-                watch_line(word, &self.bytes(&event.after))
-            });
+            return Some(watch_line(event.change.as_str(), &self.bytes(&event.after)));
         }
         let before = event
             .before
@@ -229,10 +220,6 @@ impl Watcher {
             return Some(watch_line(word, &self.bytes(&last)));
         }
         Some(watch_line(word, &self.bytes(&event.after)))
-    }
-
-    fn plain(&self, stored: &Stored) -> bool {
-        self.form == Form::Object && *stored.api_version == *self.kind.api_version
     }
 
     fn bytes(&self, stored: &Stored) -> Bytes {

@@ -140,6 +140,7 @@ impl Committer {
         let thread = thread::Builder::new()
             .name("api-committer".to_owned())
             .spawn(move || {
+                let _ending = Ending(&inner);
                 commit_until_stopped(&database, &inner);
                 drop(database);
                 drop(lock);
@@ -149,6 +150,15 @@ impl Committer {
             shared,
             thread: Some(thread),
         })
+    }
+}
+
+/// However the committer ends, nobody waits for it any longer.
+struct Ending<'a>(&'a Shared);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.durable.send_modify(|durable| durable.broken = true);
     }
 }
 
@@ -186,8 +196,6 @@ fn commit_until_stopped(database: &Database, shared: &Shared) {
         };
         if let Err(error) = write_batch(database, &batch) {
             tracing::error!(%error, "the database refused a write; no more writes are accepted");
-            shared.lock().broken = true;
-            shared.durable.send_modify(|durable| durable.broken = true);
             return;
         }
         shared.commits.fetch_add(1, Ordering::Relaxed);

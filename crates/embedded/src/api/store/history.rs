@@ -21,6 +21,17 @@ pub(crate) enum Change {
     Deleted,
 }
 
+impl Change {
+    /// The word a watch uses.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "ADDED",
+            Self::Updated => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+}
+
 /// One published change.
 #[derive(Debug)]
 pub(crate) struct Event {
@@ -45,17 +56,6 @@ impl Event {
             before,
             after,
         }
-    }
-
-    /// This event as a line of a watch. It is not kept: copying it for each watcher takes less than a
-    /// microsecond, keeping it would double what the history holds.
-    pub(crate) fn line(&self) -> Bytes {
-        let word = match self.change {
-            Change::Created => "ADDED",
-            Change::Updated => "MODIFIED",
-            Change::Deleted => "DELETED",
-        };
-        watch_line(word, &self.after.bytes)
     }
 }
 
