@@ -367,3 +367,6 @@ fn bad_signature(server: &BuiltinServer, bytes: &[u8]) -> Option<Vec<u8>> {
         .map(wire::datagram_bytes)
         .ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -204,3 +204,6 @@ fn raise_serial(content: &mut Content) {
 fn is_meta(code: u16) -> bool {
     code == 0 || code == rtype::OPT || (128..=255).contains(&code)
 }
+
+#[cfg(test)]
+mod tests;
