@@ -183,6 +183,13 @@ fn age_column() -> Column {
     column
 }
 
+/// Of built-in kinds the age is a plain string, unlike that of custom resources.
+fn plain_age_column() -> Column {
+    let mut column = age_column();
+    "string".clone_into(&mut column.kind);
+    column
+}
+
 fn metadata_only(item: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",

@@ -98,7 +98,8 @@ pub(crate) fn common(one: &Fields, other: &Fields) -> Fields {
     shared
 }
 
-/// All paths of the set as the real server prints them: `.spec.ports[port=53].name`.
+/// All paths of the set as the real server prints and orders them: those that end at a level come
+/// first, then those that go on. For example `.spec.ports[port=53].name`.
 pub(crate) fn paths(fields: &Fields) -> Vec<String> {
     let mut found = Vec::new();
     let mut path = String::new();
@@ -107,15 +108,18 @@ pub(crate) fn paths(fields: &Fields) -> Vec<String> {
 }
 
 fn collect(fields: &Fields, path: &mut String, found: &mut Vec<String>) {
-    for (step, further) in fields {
-        let Some(further) = further.as_object().filter(|_| step != SELF) else {
-            continue;
-        };
-        let before = path.len();
+    let steps = || {
+        let steps = fields.iter().filter(|(step, _)| *step != SELF);
+        steps.filter_map(|(step, further)| Some((step, further.as_object()?)))
+    };
+    let before = path.len();
+    for (step, _) in steps().filter(|(_, further)| ends(further)) {
         path.push_str(&printed(step));
-        if ends(further) {
-            found.push(path.clone());
-        }
+        found.push(path.clone());
+        path.truncate(before);
+    }
+    for (step, further) in steps() {
+        path.push_str(&printed(step));
         collect(further, path, found);
         path.truncate(before);
     }

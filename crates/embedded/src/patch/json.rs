@@ -21,7 +21,7 @@ const POINTER_DEPTH_MAX: usize = 200;
 pub fn json_patch(target: &Value, ops: &Value) -> Result<Value, PatchFault> {
     let Value::Array(ops) = ops else {
         return Err(PatchFault::Malformed(
-            "json: cannot unmarshal object into Go value of type jsonpatch.Patch".to_owned(),
+            "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp".to_owned(),
         ));
     };
     if ops.len() > OPERATIONS_MAX {

@@ -11,6 +11,21 @@ use crate::schema::Structural;
 const UPDATE_ENTRIES_MAX: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
+/// Parts that Go programs always write, even empty, from the outside in: nobody adds them.
+const ALWAYS_THERE: &[&str] = &[
+    "/spec",
+    "/spec/names",
+    "/spec/strategy",
+    "/spec/updateStrategy",
+    "/spec/template",
+    "/spec/template/metadata",
+    "/spec/template/spec",
+    "/spec/template/spec/containers",
+    "/spec/containers",
+    "/status",
+    "/status/loadBalancer",
+];
+
 /// A write that is not an apply: create, replace or patch.
 #[derive(Clone, Copy)]
 pub struct UpdateRequest<'a> {
@@ -200,9 +215,17 @@ pub(crate) fn known_name(manager: &str) -> String {
 pub(crate) fn skeleton(shape: Shape<'_>, object: &Value) -> Value {
     let mut empty = json!({});
     if let Shape::Known { .. } = shape {
-        for name in ["spec", "status"] {
-            if object.get(name).is_some_and(Value::is_object) {
-                empty[name] = json!({});
+        for path in ALWAYS_THERE {
+            if let Some(value) = object.pointer(path) {
+                let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+                if let Some(Value::Object(parent)) = empty.pointer_mut(parent) {
+                    let blank = if value.is_object() {
+                        json!({})
+                    } else {
+                        Value::Null
+                    };
+                    parent.insert(name.to_owned(), blank);
+                }
             }
         }
     }

@@ -77,6 +77,9 @@ fn merge_maps(
             let gone = list(name, gone)?;
             if let Some(Value::Array(items)) = target.get_mut(field) {
                 items.retain(|item| !gone.contains(item));
+                if items.is_empty() {
+                    target.remove(field);
+                }
             }
         }
     }

@@ -77,6 +77,10 @@ fn compile_one(rule: &Value, scope: &expression::Scope<'_>, path: &str) -> Resul
     };
     let expression =
         Expression::compile(text("rule"), scope).map_err(|why| invalid("rule", why))?;
+    if expression.is_surely_no_bool(scope) {
+        let why = "cel expression must evaluate to a bool".to_owned();
+        return Err(invalid("rule", why));
+    }
     let message_expression = match text("messageExpression") {
         "" => None,
         source => Some(
@@ -96,10 +100,7 @@ fn compile_one(rule: &Value, scope: &expression::Scope<'_>, path: &str) -> Resul
         "" => String::new(),
         written => field_path(written, scope.node).ok_or_else(|| Cause {
             reason: CauseReason::FieldValueInvalid,
-            message: format!(
-                "Invalid value: {}: fieldPath must be a valid path: does not refer to a valid field",
-                quote(written)
-            ),
+            message: format!("Invalid value: {}: must be a valid path", quote(written)),
             field: format!("{path}.fieldPath"),
         })?,
     };
@@ -366,12 +367,25 @@ fn field_path(written: &str, node: &Node) -> Option<String> {
 
 /// A rule as the real server prints it in its refusals.
 fn go_rule(rule: &Value) -> String {
-    let field = |name: &str| rule.get(name).cloned();
-    let text = |name: &str| field(name).unwrap_or_else(|| Value::String(String::new()));
-    serde_json::json!({
-        "Rule": text("rule"), "Message": text("message"),
-        "MessageExpression": text("messageExpression"), "Reason": field("reason"),
-        "FieldPath": text("fieldPath"), "OptionalOldSelf": field("optionalOldSelf"),
-    })
-    .to_string()
+    let none = Value::Null;
+    let blank = Value::String(String::new());
+    let fields = [
+        ("Rule", "rule", &blank),
+        ("Message", "message", &blank),
+        ("MessageExpression", "messageExpression", &blank),
+        ("Reason", "reason", &none),
+        ("FieldPath", "fieldPath", &blank),
+        ("OptionalOldSelf", "optionalOldSelf", &none),
+    ];
+    let printed: Vec<String> = fields
+        .iter()
+        .map(|(printed, name, absent)| {
+            format!("\"{printed}\":{}", rule.get(*name).unwrap_or(absent))
+        })
+        .collect();
+    // Go writes these three so that JSON may stand inside of HTML.
+    let text = format!("{{{}}}", printed.join(","));
+    text.replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
 }

@@ -52,11 +52,19 @@ const SHAPING: [(&str, &str); 11] = [
 
 /// Everything that keeps the schema from being structural, sorted as the real server sorts it.
 pub(crate) fn problems(schema: &Value) -> Vec<Cause> {
-    let mut found = Problems::default();
-    found.node(schema, "openAPIV3Schema", Level::Root, 0);
     let line = |cause: &Cause| format!("{}: {}", cause.field, cause.message);
-    found.0.sort_by_key(line);
-    found.0
+    for phase in [Phase::Keywords, Phase::Shape] {
+        let mut found = Problems {
+            phase,
+            causes: Vec::new(),
+        };
+        found.node(schema, "openAPIV3Schema", Level::Root, 0);
+        if !found.causes.is_empty() {
+            found.causes.sort_by_key(line);
+            return found.causes;
+        }
+    }
+    Vec::new()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,12 +74,21 @@ enum Level {
     Field,
 }
 
-#[derive(Default)]
-struct Problems(Vec<Cause>);
+/// The shape is only looked at when all keywords are in order, as in the real server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Keywords,
+    Shape,
+}
+
+struct Problems {
+    phase: Phase,
+    causes: Vec<Cause>,
+}
 
 impl Problems {
     fn push(&mut self, reason: CauseReason, field: String, message: String) {
-        self.0.push(Cause {
+        self.causes.push(Cause {
             reason,
             message,
             field,
@@ -113,14 +130,20 @@ impl Problems {
             self.invalid(path.to_owned(), schema, "must be an object");
             return;
         };
-        self.keywords(schema, path);
-        self.types(schema, path, level);
-        self.lists(schema, path);
-        self.maps(schema, path, level);
-        self.rules(schema, path);
-        self.logic(schema, path, depth);
-        if level == Level::Root {
-            self.metadata(schema, path);
+        match self.phase {
+            Phase::Keywords => {
+                self.keywords(schema, path);
+                self.lists(schema, path);
+                self.maps(schema, path);
+                self.rules(schema, path);
+            }
+            Phase::Shape => {
+                self.types(schema, path, level);
+                self.logic(schema, path, depth);
+                if level == Level::Root {
+                    self.metadata(schema, path);
+                }
+            }
         }
         if let Some(Value::Object(properties)) = schema.get("properties") {
             for (name, property) in properties {
@@ -146,14 +169,22 @@ impl Problems {
                 );
             }
         }
+        let kind = text(schema, "type");
+        if kind == "null" {
+            self.forbidden(
+                format!("{path}.type"),
+                "type cannot be set to null, use nullable as an alternative",
+            );
+        } else if !kind.is_empty() && !TYPES.contains(&kind) {
+            self.unsupported(format!("{path}.type"), kind, &TYPES);
+        }
         if flag(schema, "uniqueItems") {
             self.forbidden(
                 format!("{path}.uniqueItems"),
                 "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
             );
         }
-        if let Some(items @ Value::Array(_)) = schema.get("items") {
-            let _ = items;
+        if schema.get("items").is_some_and(Value::is_array) {
             self.forbidden(
                 format!("{path}.items"),
                 "items must be a schema object and not an array",
@@ -172,13 +203,12 @@ impl Problems {
     fn types(&mut self, schema: &Map<String, Value>, path: &str, level: Level) {
         let kind = text(schema, "type");
         let field = format!("{path}.type");
-        if kind == "null" {
-            self.forbidden(
-                field.clone(),
-                "type cannot be set to null, use nullable as an alternative",
-            );
-        } else if !kind.is_empty() && !TYPES.contains(&kind) {
-            self.unsupported(field.clone(), kind, &TYPES);
+        if kind == "array" && !schema.contains_key("items") {
+            self.required(format!("{path}.items"), "must be specified");
+        }
+        if schema.contains_key("additionalProperties") && level == Level::Root {
+            let field = format!("{path}.additionalProperties");
+            self.forbidden(field, "must not be used at the root");
         }
         let embedded = flag(schema, "x-kubernetes-embedded-resource");
         let int_or_string = flag(schema, "x-kubernetes-int-or-string");
@@ -220,9 +250,6 @@ impl Problems {
 
     fn lists(&mut self, schema: &Map<String, Value>, path: &str) {
         let kind = text(schema, "type");
-        if kind == "array" && !schema.contains_key("items") {
-            self.required(format!("{path}.items"), "must be specified");
-        }
         let list_type = text(schema, "x-kubernetes-list-type");
         let field = format!("{path}.x-kubernetes-list-type");
         if !list_type.is_empty() {
@@ -305,12 +332,9 @@ impl Problems {
         }
     }
 
-    fn maps(&mut self, schema: &Map<String, Value>, path: &str, level: Level) {
+    fn maps(&mut self, schema: &Map<String, Value>, path: &str) {
         let field = format!("{path}.additionalProperties");
         let extra = schema.get("additionalProperties");
-        if extra.is_some() && level == Level::Root {
-            self.forbidden(field.clone(), "must not be used at the root");
-        }
         let has_properties = schema.get("properties").is_some_and(says_something);
         let narrows = extra.is_some_and(|extra| extra != &Value::Bool(true));
         if has_properties && narrows {

@@ -19,6 +19,9 @@ pub(crate) fn check(node: &Node, new: &Value, old: Option<&Value>) -> Vec<Cause>
     without_repeats(found.causes)
 }
 
+/// The largest integer up to which floats are exact.
+const EXACT_FLOAT_MAX: f64 = 9_007_199_254_740_991.0;
+
 #[derive(Default)]
 struct Findings {
     causes: Vec<Cause>,
@@ -179,8 +182,8 @@ fn numeric(node: &Node, number: &Number, path: Path<'_>, found: &mut Findings) {
         let in_range = match (number.as_i64(), format) {
             (Some(int), Some("int32")) => i32::try_from(int).is_ok(),
             (Some(_), _) => true,
-            (None, Some("int32")) => as_float.abs() <= f64::from(i32::MAX),
-            (None, _) => as_float.abs() < 9_223_372_036_854_775_808.0,
+            (None, Some("int32")) => is_integer(number) && as_float.abs() <= f64::from(i32::MAX),
+            (None, _) => is_integer(number),
         };
         if !in_range {
             let name = path.dotted();
@@ -194,7 +197,15 @@ fn numeric(node: &Node, number: &Number, path: Path<'_>, found: &mut Findings) {
         }
     }
     let bad = || bad_value(&Value::Number(number.clone()));
-    if let Some(factor) = node.number.multiple_of
+    if let Some(factor) = node.number.multiple_of.filter(|factor| *factor < 1.0)
+        && number.is_i64()
+    {
+        // The real server cuts the factor to an integer for integers, and then finds it too small.
+        let name = path.dotted();
+        let why = format!("factor MultipleOf declared for {name} must be positive: 0");
+        let message = format!("Invalid value: {}: {why}", whole(factor));
+        found.push(CauseReason::FieldValueInvalid, path, message);
+    } else if let Some(factor) = node.number.multiple_of
         && !is_multiple(number, factor)
     {
         let detail = format!("should be a multiple of {}", bound_text(number, factor));
@@ -272,7 +283,11 @@ fn members(
     }
     if node.embedded {
         for name in ["apiVersion", "kind"] {
-            if object.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
+            if object
+                .get(name)
+                .and_then(Value::as_str)
+                .is_none_or(str::is_empty)
+            {
                 let message = "Required value: must not be empty".to_owned();
                 found.push(CauseReason::FieldValueRequired, path.field(name), message);
             }
@@ -424,7 +439,7 @@ fn is_integer(number: &Number) -> bool {
         || number.is_u64()
         || number
             .as_f64()
-            .is_some_and(|value| value.fract() == 0.0 && value.is_finite())
+            .is_some_and(|value| value.fract() == 0.0 && value.abs() <= EXACT_FLOAT_MAX)
 }
 
 #[expect(

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::table::{Column, age_column, name_column, typed};
+use crate::table::{Column, name_column, plain_age_column, typed};
 
 /// The columns of a built-in kind, in the real server's order; of unknown kinds name and age.
 #[must_use]
@@ -12,15 +12,15 @@ pub fn builtin_columns(kind: &str) -> Vec<Column> {
     let mut columns = vec![name_column()];
     match kind {
         "Namespace" => columns.push(text("Status", |item, _| item["status"]["phase"].clone())),
-        "ConfigMap" => columns.push(Column::cell("Data", "integer", data_count)),
+        "ConfigMap" => columns.push(Column::cell("Data", "string", data_count)),
         "Secret" => columns.extend([
             text("Type", |item, _| item["type"].clone()),
-            Column::cell("Data", "integer", data_count),
+            Column::cell("Data", "string", data_count),
         ]),
         "Lease" => columns.push(text("Holder", |item, _| {
             item["spec"]["holderIdentity"].clone()
         })),
-        "ServiceAccount" => columns.push(Column::cell("Secrets", "integer", |item, _| {
+        "ServiceAccount" => columns.push(Column::cell("Secrets", "string", |item, _| {
             json!(item["secrets"].as_array().map_or(0, Vec::len))
         })),
         "EndpointSlice" => columns.extend([
@@ -42,7 +42,7 @@ pub fn builtin_columns(kind: &str) -> Vec<Column> {
         "Deployment" => return deployment(),
         _ => {}
     }
-    columns.push(age_column());
+    columns.push(plain_age_column());
     columns
 }
 
@@ -62,7 +62,7 @@ fn service() -> Vec<Column> {
                 }
             })
         }),
-        age_column(),
+        plain_age_column(),
         text("Selector", |item, _| labels(&item["spec"]["selector"])).wide(),
     ]
 }
@@ -141,7 +141,7 @@ fn node() -> Vec<Column> {
                 json!(roles.join(","))
             }
         }),
-        age_column(),
+        plain_age_column(),
         text("Version", |item, _| {
             item["status"]["nodeInfo"]["kubeletVersion"].clone()
         }),
@@ -199,7 +199,7 @@ fn pod() -> Vec<Column> {
                 .sum();
             json!(restarts.to_string())
         }),
-        age_column(),
+        plain_age_column(),
         text("IP", |item, _| or_none(&item["status"]["podIP"])).wide(),
         text("Node", |item, _| or_none(&item["spec"]["nodeName"])).wide(),
         text("Nominated Node", |item, _| {
@@ -239,7 +239,7 @@ fn deployment() -> Vec<Column> {
         Column::cell("Available", "string", |item, _| {
             json!(item["status"]["availableReplicas"].as_i64().unwrap_or(0))
         }),
-        age_column(),
+        plain_age_column(),
         text("Containers", |item, _| {
             listed(&item["spec"]["template"]["spec"]["containers"], |one| {
                 plain(&one["name"])

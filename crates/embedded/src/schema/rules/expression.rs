@@ -1,6 +1,6 @@
 //! One expression: parsed, checked against the schema, and run.
 
-use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, operators};
+use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError, Value};
 
@@ -42,7 +42,7 @@ impl Expression {
         let mut root = Parser::new()
             .enable_optional_syntax(true)
             .parse(source)
-            .map_err(|error| format!("compilation failed: {error}"))?;
+            .map_err(|error| format!("compilation failed: {error}").replace("\n| ", "\n | "))?;
         let mut survey = Survey {
             source,
             scope,
@@ -64,6 +64,21 @@ impl Expression {
     /// Whether it looks at the old value.
     pub(crate) fn uses_old_self(&self) -> bool {
         self.uses_old_self
+    }
+
+    /// Whether its result is another type than a boolean beyond doubt.
+    pub(crate) fn is_surely_no_bool(&self, scope: &Scope<'_>) -> bool {
+        match &self.root.expr {
+            Expr::Literal(literal) => !matches!(literal, LiteralValue::Boolean(_)),
+            Expr::List(_) | Expr::Map(_) => true,
+            Expr::Call(call) => [
+                "_+_", "_-_", "_*_", "_/_", "_%_", "-_", "size", "int", "string",
+            ]
+            .contains(&call.func_name.as_str()),
+            Expr::Ident(_) | Expr::Select(_) => node_of(scope, &self.root)
+                .is_some_and(|node| !matches!(node.kind, Type::Boolean | Type::Any)),
+            Expr::Comprehension(_) | Expr::Struct(_) | Expr::Unspecified => false,
+        }
     }
 
     /// How deep its loops are nested.
@@ -165,11 +180,9 @@ impl Survey<'_> {
     fn call(&mut self, call: &mut CallExpr, depth: usize, loops: u32) {
         let is_operator = call.func_name.contains(['_', '@']);
         if !is_operator && !is_known(&call.func_name) {
-            let at = self.position(&call.func_name, 0);
-            self.refuse(format!(
-                "{at}undeclared reference to '{}' (in container '')",
-                call.func_name
-            ));
+            let name = &call.func_name;
+            let problem = format!("undeclared reference to '{name}' (in container '')");
+            self.refuse(self.located(&format!("{name}("), &problem));
         }
         if call.func_name == operators::OPT_SELECT {
             // The interpreter fails on a member that is missing, which is what `.?` is for.
@@ -190,7 +203,7 @@ impl Survey<'_> {
 
     /// Selecting a field that the schema does not have is refused when the rule is written.
     fn missing_field(&self, operand: &IdedExpr, field: &str) -> Option<String> {
-        let node = self.node_of(operand)?;
+        let node = node_of(self.scope, operand)?;
         let is_root = matches!(&operand.expr, Expr::Ident(_)) && self.scope.is_resource;
         let has_metadata = is_root && ["metadata", "apiVersion", "kind"].contains(&field);
         let is_closed = node.kind == Type::Object
@@ -200,32 +213,39 @@ impl Survey<'_> {
         if has_metadata || !is_closed || member(node, field).is_some() {
             return None;
         }
-        let at = self.position(&format!(".{field}"), 0);
-        Some(format!("{at}undefined field '{field}'"))
+        let problem = format!("undefined field '{field}'");
+        Some(self.located(&format!(".{field}"), &problem))
     }
 
-    fn node_of(&self, expression: &IdedExpr) -> Option<&Node> {
-        match &expression.expr {
-            Expr::Ident(name) if name == "self" || name == "oldSelf" => Some(self.scope.node),
-            Expr::Select(select) if !select.test => {
-                let holder = self.node_of(&select.operand)?;
-                if select.field == "metadata" && self.scope.is_resource {
-                    return None;
-                }
-                member(holder, &select.field)
-            }
-            _ => None,
-        }
-    }
-
-    /// `ERROR: <input>:1:5: `, as far as the place can be found again in the text.
-    fn position(&self, part: &str, line: usize) -> String {
-        let column = self.source.find(part).unwrap_or(0) + 1;
-        format!("ERROR: <input>:{}:{column}: ", line + 1)
+    /// The problem with its place, as far as that can be found again in the text.
+    fn located(&self, part: &str, problem: &str) -> String {
+        let at = self.source.find(part).unwrap_or(0);
+        let before = &self.source[..at];
+        let line = before.matches('\n').count();
+        let column = before.rsplit('\n').next().unwrap_or_default().len();
+        let text = self.source.lines().nth(line).unwrap_or_default();
+        let dots = ".".repeat(column);
+        let (line, place) = (line + 1, column + 1);
+        format!("ERROR: <input>:{line}:{place}: {problem}\n | {text}\n | {dots}^")
     }
 
     fn refuse(&mut self, problem: String) {
         self.problem.get_or_insert(problem);
+    }
+}
+
+/// The schema of a chain of fields that begins at `self`.
+fn node_of<'a>(scope: &Scope<'a>, expression: &IdedExpr) -> Option<&'a Node> {
+    match &expression.expr {
+        Expr::Ident(name) if name == "self" || name == "oldSelf" => Some(scope.node),
+        Expr::Select(select) if !select.test => {
+            let holder = node_of(scope, &select.operand)?;
+            if select.field == "metadata" && scope.is_resource {
+                return None;
+            }
+            member(holder, &select.field)
+        }
+        _ => None,
     }
 }
 
