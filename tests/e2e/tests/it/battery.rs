@@ -10,6 +10,7 @@ mod differences;
 mod discovery;
 mod dry_run;
 mod kinds;
+mod kubectl;
 mod output;
 mod own_kinds;
 mod patches;
@@ -55,6 +56,7 @@ fn cases() -> Vec<Case> {
         refusals::cases(),
         own_kinds::cases(),
         differences::cases(),
+        kubectl::cases(),
     ]
     .into_iter()
     .flatten()

@@ -2,28 +2,30 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bindery_e2e::http::{Answer, Call, Http, PATIENCE, Watch};
 use http::Method;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::io::AsyncWriteExt;
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::subject::Subject;
+use crate::subject::{Subject, kubectl_cache};
 
 /// How often a condition is looked at again.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The body of a case.
-pub(crate) type Run = Box<dyn FnOnce(Scene) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+pub(crate) type Body = Box<dyn FnOnce(Scene) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 /// One named case of a suite.
 pub(crate) struct Case {
     /// Module and function, as in `battery::create::…`.
     pub(crate) name: String,
     /// What it does.
-    pub(crate) run: Run,
+    pub(crate) run: Body,
 }
 
 /// Lists the cases of a module; one that is not listed is dead code and does not compile in CI.
@@ -197,6 +199,44 @@ impl Scene {
         }
     }
 
+    /// Runs the stock kubectl in the namespace of the case, with `input` on its standard input.
+    pub(crate) async fn kubectl(&self, arguments: &[&str], input: &str) -> Run {
+        let program = bindery_e2e::program::kubectl().expect("kubectl is installed");
+        let cache = kubectl_cache();
+        let mut command = tokio::process::Command::new(program);
+        command
+            .args(self.subject.kubectl_arguments())
+            .arg(format!(
+                "--cache-dir={}",
+                cache.join(self.subject.as_str()).display()
+            ))
+            .arg(format!("--namespace={}", self.ns))
+            .args(arguments)
+            .env_remove("KUBECONFIG")
+            .env("KUBE_EDITOR", "sed -i 's/size: 1/size: 2/'")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        let mut child = command.spawn().expect("kubectl starts");
+        let mut stdin = child.stdin.take().expect("its input is a pipe");
+        let talk = async {
+            stdin.write_all(input.as_bytes()).await.ok();
+            drop(stdin);
+            child.wait_with_output().await
+        };
+        let output = timeout(PATIENCE, talk)
+            .await
+            .expect("kubectl ends")
+            .expect("kubectl runs");
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Run {
+            code: output.status.code(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+
     /// Looks until the answer satisfies `seen`.
     pub(crate) async fn until(&self, target: &str, seen: impl Fn(&Answer) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
@@ -213,6 +253,29 @@ impl Scene {
             );
             sleep(POLL_INTERVAL).await;
         }
+    }
+}
+
+/// What a command made.
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    /// It succeeded; gives its output.
+    #[track_caller]
+    pub(crate) fn ok(self) -> String {
+        assert_eq!(self.code, Some(0), "{}{}", self.stdout, self.stderr);
+        self.stdout
+    }
+
+    /// It failed; gives what it complained of.
+    #[track_caller]
+    pub(crate) fn failed(self) -> String {
+        assert_ne!(self.code, Some(0), "{}{}", self.stdout, self.stderr);
+        self.stderr
     }
 }
 

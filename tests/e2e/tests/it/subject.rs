@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, OnceLock};
 
 use anyhow::{Context, Result};
@@ -35,6 +35,7 @@ static EMBEDDED: OnceLock<Result<Http, ()>> = OnceLock::new();
 static KUBERNETES: Mutex<Option<Kubernetes>> = Mutex::new(None);
 
 struct Local {
+    url: String,
     stop: CancellationToken,
     serving: JoinHandle<()>,
     _folder: TempDir,
@@ -70,6 +71,29 @@ impl Subject {
     }
 }
 
+impl Subject {
+    /// How kubectl reaches the server that [`Self::http`] started.
+    pub(crate) fn kubectl_arguments(self) -> Vec<String> {
+        match self {
+            Self::Real => {
+                let kubernetes = KUBERNETES.lock().ok();
+                let file = kubernetes.and_then(|held| held.as_ref().map(Kubernetes::kubeconfig));
+                let file = file.expect("the real server was started");
+                vec![format!("--kubeconfig={}", file.display())]
+            }
+            Self::Embedded => {
+                fs::remove_dir_all(kubectl_cache()).ok();
+                let local = LOCAL.lock().ok();
+                let url = local.and_then(|held| held.as_ref().map(|local| local.url.clone()));
+                vec![
+                    "--kubeconfig=".to_owned(),
+                    format!("--server={}", url.expect("it was started")),
+                ]
+            }
+        }
+    }
+}
+
 /// Runs a case to its end on the runtime of all cases.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.block_on(future)
@@ -87,6 +111,11 @@ pub(crate) fn stop_when_told() {
         }
         std::process::exit(143);
     });
+}
+
+/// Where kubectl keeps what it discovered during this run.
+pub(crate) fn kubectl_cache() -> PathBuf {
+    std::env::temp_dir().join(format!("kubectl-{}", std::process::id()))
 }
 
 /// Stops every server that was started.
@@ -128,6 +157,7 @@ async fn start_embedded() -> Result<Http> {
     let serving = RUNTIME.spawn(api.serve(listener, ServeOptions::default(), stop.clone()));
     if let Ok(mut slot) = LOCAL.lock() {
         *slot = Some(Local {
+            url: url.clone(),
             stop,
             serving,
             _folder: folder,
