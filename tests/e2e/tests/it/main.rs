@@ -5,6 +5,7 @@
 mod battery;
 mod scene;
 mod subject;
+mod verdict;
 
 use std::process::ExitCode;
 
