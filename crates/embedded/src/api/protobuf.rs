@@ -219,12 +219,11 @@ fn read(bytes: &[u8], message: Message, path: &str, depth: usize) -> Result<Valu
         };
         let path = format!("{path}.{name}");
         match field {
-            Field::Ignored => {}
             Field::Text => insert_text(&mut object, name, part.text()?),
             Field::Bool if part.number()? != 0 => {
                 object.insert((*name).to_owned(), json!(true));
             }
-            Field::Bool => {}
+            Field::Bool | Field::Ignored => {}
             Field::Number | Field::Pointer => {
                 let value = part.number()?;
                 if value != 0 || matches!(field, Field::Pointer) {
@@ -250,14 +249,13 @@ fn read(bytes: &[u8], message: Message, path: &str, depth: usize) -> Result<Valu
                     read(part.bytes()?, message, &path, depth)?,
                 );
             }
-            Field::TextMap | Field::BytesMap => {
+            Field::TextMap => {
                 let (key, bytes) = entry(part.bytes()?)?;
-                let value = match field {
-                    Field::BytesMap => STANDARD.encode(bytes),
-                    _ => text(bytes)?,
-                };
-                let map = object.entry(*name).or_insert_with(|| json!({}));
-                map[key] = json!(value);
+                enter(&mut object, name, key, text(bytes)?);
+            }
+            Field::BytesMap => {
+                let (key, bytes) = entry(part.bytes()?)?;
+                enter(&mut object, name, key, STANDARD.encode(bytes));
             }
         }
     }
@@ -267,6 +265,13 @@ fn read(bytes: &[u8], message: Message, path: &str, depth: usize) -> Result<Valu
 fn insert_text(object: &mut Map<String, Value>, name: &str, text: String) {
     if !text.is_empty() {
         object.insert(name.to_owned(), Value::String(text));
+    }
+}
+
+fn enter(object: &mut Map<String, Value>, name: &str, key: String, text: String) {
+    let map = object.entry(name).or_insert_with(|| json!({}));
+    if let Some(map) = map.as_object_mut() {
+        map.insert(key, Value::String(text));
     }
 }
 
