@@ -144,7 +144,16 @@ fn logging() -> String {
 		print-severity yes;
 		print-category yes;
 	}};
+	// Each approved update is "info"; two channels must not share a file.
+	channel trouble {{
+		stderr;
+		severity notice;
+		print-time iso8601;
+		print-severity yes;
+		print-category yes;
+	}};
 	category default {{ bindery; }};
+	category update-security {{ trouble; }};
 	category queries {{ null; }};
 	category update {{ null; }};
 	category lame-servers {{ null; }};
