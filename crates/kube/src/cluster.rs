@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bindery_api::{
     ARecord, AaaaRecord, CaaRecord, CnameRecord, DnsEndpoint, DnsZone, MxRecord, NsRecord,
@@ -26,6 +27,12 @@ const PAGE_LEN: u32 = 500;
 
 /// Seconds after which the server ends a watch, so that a connection that died is noticed.
 const WATCH_SECONDS: u32 = 290;
+
+/// How long a request may take. API servers end requests of their own after a minute.
+const ANSWER_MAX: Duration = Duration::from_secs(65);
+
+/// How long a watch may be silent: a little longer than the server lets it live.
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 10);
 
 /// Every kind that is watched.
 pub(crate) const KINDS: [Kind; 11] = [
@@ -86,6 +93,8 @@ pub(crate) enum Error {
         #[source]
         source: kube::Error,
     },
+    #[error("a request about {} got no answer in time", .kind.as_str())]
+    Await { kind: Kind },
 }
 
 /// What kind of fault it was; what to do follows from it.
@@ -105,11 +114,14 @@ pub(crate) enum Class {
 
 impl Error {
     pub(crate) fn class(&self) -> Class {
-        let (Self::List { source, .. }
-        | Self::Watch { source, .. }
-        | Self::Get { source, .. }
-        | Self::PatchMetadata { source, .. }
-        | Self::PatchStatus { source, .. }) = self;
+        let source = match self {
+            Self::List { source, .. }
+            | Self::Watch { source, .. }
+            | Self::Get { source, .. }
+            | Self::PatchMetadata { source, .. }
+            | Self::PatchStatus { source, .. } => source,
+            Self::Await { .. } => return Class::Transient,
+        };
         let kube::Error::Api(status) = source else {
             return Class::Transient;
         };
@@ -142,9 +154,8 @@ impl Cluster {
             params = params.continue_token(token);
         }
         let api: Api<Sighted> = Api::all_with(self.client.clone(), &resource(kind));
-        let list = api
-            .list(&params)
-            .await
+        let list = in_time(kind, api.list(&params))
+            .await?
             .map_err(|source| Error::List { kind, source })?;
         Ok(Page {
             next: list.metadata.continue_.filter(|token| !token.is_empty()),
@@ -167,7 +178,8 @@ impl Cluster {
         };
         let api: Api<Sighted> = Api::all_with(self.client.clone(), &resource(kind));
         let wrap = move |source| Error::Watch { kind, source };
-        let stream = api.watch(&params, version).await.map_err(wrap)?;
+        let stream = in_time(kind, api.watch(&params, version)).await?;
+        let stream = stream.map_err(wrap)?;
         Ok(stream.map(move |event| event.map_err(wrap)).boxed())
     }
 
@@ -177,7 +189,10 @@ impl Cluster {
             object: object.clone(),
             source,
         };
-        self.api(object).get(&object.name).await.map_err(wrap)
+        let api = self.api(object);
+        in_time(object.kind, api.get(&object.name))
+            .await?
+            .map_err(wrap)
     }
 
     pub(crate) async fn write_metadata(
@@ -191,10 +206,9 @@ impl Cluster {
             object: object.clone(),
             source,
         };
-        let params = params();
-        self.api(object)
-            .patch(&object.name, &params, &Patch::Merge(body))
-            .await
+        let (api, params, patch) = (self.api(object), params(), Patch::Merge(body));
+        in_time(object.kind, api.patch(&object.name, &params, &patch))
+            .await?
             .map_err(wrap)
     }
 
@@ -213,10 +227,9 @@ impl Cluster {
             object: object.clone(),
             source,
         };
-        let params = params();
-        self.api(object)
-            .patch_status(&object.name, &params, &Patch::Merge(body))
-            .await
+        let (api, params, patch) = (self.api(object), params(), Patch::Merge(body));
+        in_time(object.kind, api.patch_status(&object.name, &params, &patch))
+            .await?
             .map_err(wrap)
     }
 
@@ -224,6 +237,13 @@ impl Cluster {
         let resource = resource(object.kind);
         Api::namespaced_with(self.client.clone(), &object.namespace, &resource)
     }
+}
+
+/// A request that hangs must not hold its object for ever.
+async fn in_time<T>(kind: Kind, request: impl Future<Output = T>) -> Result<T, Error> {
+    tokio::time::timeout(ANSWER_MAX, request)
+        .await
+        .map_err(|_| Error::Await { kind })
 }
 
 /// One page of a list.

@@ -170,3 +170,87 @@ fn moment(text: &str) -> Option<Moment> {
     let time: k8s_openapi::jiff::Timestamp = text.parse().ok()?;
     Some(Moment(time.as_second()))
 }
+
+#[cfg(test)]
+mod tests {
+    use bindery_core::Reason;
+
+    use super::*;
+
+    fn ready(status: ConditionStatus) -> Condition {
+        Condition {
+            kind: ConditionType::Ready,
+            status,
+            reason: Reason::ReconcileSucceeded,
+            message: "served".to_owned(),
+            observed_generation: 1,
+        }
+    }
+
+    fn status(condition: &Condition, seen: &Seen, now: i64) -> Value {
+        let conditions = conditions(std::slice::from_ref(condition), seen, Moment(now));
+        json!({ "conditions": conditions, "zone": "example.com", "addresses": null })
+    }
+
+    #[test]
+    fn times_and_nulls_and_others_do_not_make_another_status() {
+        let first = status(&ready(ConditionStatus::True), &Seen::default(), 10);
+        let mut second = status(&ready(ConditionStatus::True), &Seen::default(), 99);
+        let audited = json!({"type": "Audited", "status": "True"});
+        second["conditions"]
+            .as_array_mut()
+            .expect("a list")
+            .push(audited);
+        second["lastUpdated"] = "2026-01-01T00:00:00Z".into();
+        assert_eq!(digest(&first), digest(&second));
+        assert!(Seen::read(&second).has_others);
+        second["zone"] = "example.net".into();
+        assert_ne!(digest(&first), digest(&second));
+    }
+
+    #[test]
+    fn a_condition_keeps_the_time_since_when_it_is_so() {
+        let seen = Seen::read(&status(&ready(ConditionStatus::True), &Seen::default(), 10));
+        let same = status(&ready(ConditionStatus::True), &seen, 50);
+        assert_eq!(
+            same["conditions"][0]["lastTransitionTime"],
+            "1970-01-01T00:00:10Z"
+        );
+        let other = status(&ready(ConditionStatus::False), &seen, 50);
+        assert_eq!(
+            other["conditions"][0]["lastTransitionTime"],
+            "1970-01-01T00:00:50Z"
+        );
+    }
+
+    #[test]
+    fn what_the_server_drops_is_not_written_over_and_over() {
+        let mut memory = Memory::default();
+        assert!(memory.differs(7));
+        memory.told = Some(Told {
+            wanted: 7,
+            stored: 3,
+        });
+        memory.seen.digest = 3;
+        assert!(!memory.differs(7));
+        assert!(memory.differs(8));
+        memory.seen.digest = 4;
+        assert!(memory.differs(7));
+    }
+
+    #[test]
+    fn conditions_of_others_are_kept() {
+        let standing = json!({"conditions": [
+            {"type": "Audited", "status": "True"}, {"type": "Ready", "status": "False"},
+        ]});
+        let mut wanted = status(&ready(ConditionStatus::True), &Seen::default(), 1);
+        keep_others(&mut wanted, &standing);
+        let types: Vec<&str> = wanted["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|condition| condition["type"].as_str())
+            .collect();
+        assert_eq!(types, ["Ready", "Audited"]);
+    }
+}

@@ -9,7 +9,7 @@ use futures::StreamExt;
 use kube::api::WatchEvent;
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{Class, Error, Sighted};
+use crate::cluster::{Class, Error, SILENCE_MAX, Sighted};
 use crate::context::Context;
 use crate::metrics::count;
 use crate::work::spread;
@@ -91,8 +91,13 @@ async fn follow(ctx: &Context, kind: Kind, version: &mut Option<String>) -> Resu
     };
     let mut events = ctx.cluster.watch_from(kind, &from).await?;
     let mut round = Round::Idle;
-    while let Some(event) = events.next().await {
-        match event? {
+    loop {
+        // A connection that died without a word is as good as ended.
+        let event = match tokio::time::timeout(SILENCE_MAX, events.next()).await {
+            Ok(Some(event)) => event?,
+            Ok(None) | Err(_) => return Ok(round),
+        };
+        match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 note(version, &object);
                 ctx.see(kind, object);
@@ -111,7 +116,6 @@ async fn follow(ctx: &Context, kind: Kind, version: &mut Option<String>) -> Resu
         }
         round = Round::Ended;
     }
-    Ok(round)
 }
 
 /// Reads everything of a kind; what is not there any more is gone.

@@ -166,3 +166,108 @@ pub(crate) fn spread(salt: &str) -> u64 {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bindery_core::{Kind, ObjectRef};
+
+    use super::*;
+
+    fn id(name: &str) -> Id {
+        Arc::new(ObjectRef {
+            kind: Kind::ARecord,
+            namespace: "default".into(),
+            name: name.into(),
+            uid: name.into(),
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_is_never_visited_twice_at_once_and_no_wish_is_lost() {
+        let queue = WorkQueue::default();
+        let (inside, visits) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let stop = CancellationToken::new();
+        let visit = |one: Id| -> BoxFuture<'_, Visit> {
+            let (queue, inside, visits, stop) = (&queue, &inside, &visits, &stop);
+            Box::pin(async move {
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                if visits.fetch_add(1, Ordering::SeqCst) < 4 {
+                    queue.push(one);
+                } else {
+                    stop.cancel();
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                Visit::OnChange
+            })
+        };
+        queue.push(id("a"));
+        queue.run(stop.clone(), visit).await;
+        assert_eq!(visits.load(Ordering::SeqCst), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_wait_longer_each_time_and_success_forgets_them() {
+        let queue = WorkQueue::default();
+        let stop = CancellationToken::new();
+        let times = Mutex::new(Vec::new());
+        let start = Instant::now();
+        let visit = |_| -> BoxFuture<'_, Visit> {
+            let (times, stop) = (&times, &stop);
+            Box::pin(async move {
+                let mut times = times.lock().unwrap_or_else(PoisonError::into_inner);
+                times.push(start.elapsed());
+                match times.len() {
+                    1..=3 => Visit::Failed,
+                    4 => Visit::At(Instant::now() + Duration::from_secs(1)),
+                    5 => Visit::Failed,
+                    _ => {
+                        stop.cancel();
+                        Visit::OnChange
+                    }
+                }
+            })
+        };
+        queue.push(id("a"));
+        queue.run(stop.clone(), visit).await;
+        let times = times.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits: Vec<Duration> = times.windows(2).map(|two| two[1] - two[0]).collect();
+        assert!(waits[0] < waits[1] && waits[1] < waits[2], "{waits:?}");
+        assert_eq!(waits[4], waits[0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_comes_before_the_appointment() {
+        let mut waiting = Waiting::default();
+        let now = Instant::now();
+        waiting.push(id("a"));
+        assert_eq!(waiting.take(now), Some(id("a")));
+        waiting.finish(&id("a"), Visit::At(now + Duration::from_secs(9)), now);
+        assert_eq!(waiting.take(now), None);
+        waiting.push(id("a"));
+        assert_eq!(waiting.take(now), Some(id("a")));
+        assert!(waiting.later.is_empty() && waiting.due.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn visits_under_way_are_finished_before_it_stops() {
+        let queue = WorkQueue::default();
+        let stop = CancellationToken::new();
+        let done = AtomicUsize::new(0);
+        let visit = |_| -> BoxFuture<'_, Visit> {
+            let (done, stop) = (&done, &stop);
+            Box::pin(async move {
+                stop.cancel();
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                done.fetch_add(1, Ordering::SeqCst);
+                Visit::OnChange
+            })
+        };
+        queue.push(id("a"));
+        queue.run(stop.clone(), visit).await;
+        assert_eq!(done.load(Ordering::SeqCst), 1);
+    }
+}
