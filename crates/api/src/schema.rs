@@ -63,9 +63,17 @@ pub(crate) fn number<const MIN: u32, const MAX: u32>(_: &mut SchemaGenerator) ->
     json_schema!({ "type": "integer", "format": "int64", "minimum": MIN, "maximum": MAX })
 }
 
-/// An IPv4 address.
+/// An IPv4 address. The format alone would let leading zeros and IPv4 inside IPv6 through.
 pub(crate) fn ipv4(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "string", "format": "ipv4" })
+    json_schema!({
+        "type": "string",
+        "format": "ipv4",
+        "maxLength": 15,
+        "x-kubernetes-validations": [{
+            "rule": "!self.matches('(^|[.])0[0-9]|:')",
+            "message": "must be an IPv4 address without leading zeros, such as 192.0.2.1",
+        }],
+    })
 }
 
 /// An IPv6 address.

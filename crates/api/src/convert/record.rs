@@ -4,7 +4,7 @@ use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
 use bindery_core::record::DataProblem;
-use bindery_core::{Kind, Name, Problem, RecordData, RecordType, Text};
+use bindery_core::{Kind, Problem, RecordData, RecordType, Text};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -20,16 +20,6 @@ pub struct DeclaredRecord {
     pub ttl: Option<u32>,
     /// The data, of one type; never empty.
     pub data: Vec<RecordData>,
-}
-
-impl DeclaredRecord {
-    /// The full name in `zone`.
-    ///
-    /// # Errors
-    /// What is wrong with `spec.name`.
-    pub fn name_in(&self, zone: &Name) -> Result<Name, Problem> {
-        Name::parse_in(&self.name, zone).map_err(|problem| Problem::invalid("spec.name", problem))
-    }
 }
 
 /// The spec of a record kind.

@@ -139,20 +139,6 @@ fn every_kind_has_its_data() {
 }
 
 #[test]
-fn a_record_is_named_inside_its_zone() {
-    let spec = json!({ "name": "www.example.org.", "ipv4Address": "192.0.2.1" });
-    let spec: api::ARecordSpec = serde_json::from_value(spec).expect("a spec");
-    let declared = spec.declared().expect("a record");
-    let zone = |text| Name::parse(text).expect("a zone");
-    let name = declared.name_in(&zone("example.org")).expect("in its zone");
-    assert_eq!(name.to_string(), "www.example.org.");
-    let problem = declared
-        .name_in(&zone("example.com"))
-        .expect_err("in another zone");
-    assert_eq!(problem.field, "spec.name");
-}
-
-#[test]
 fn a_zone_without_more_than_a_name_has_sane_defaults() {
     check_zone(
         json!({ "zoneName": "Example.com" }),
