@@ -4,15 +4,23 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bindery_core::{Fault, FaultKind, Name, Record};
 use bindery_dns::Server;
 use bindery_engine::ports::{NameServer, ZoneHost};
 use futures::future::BoxFuture;
 use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep};
 
 use super::rndc::{Rndc, RndcFault};
 use super::{Options, config, zones};
+
+/// How long `named` may take to remove a zone's file; afterwards we do.
+const FORGET_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often to look whether it has.
+const FORGET_POLL: Duration = Duration::from_millis(2);
 
 /// Makes and removes zones of a running `named`; clones are handles of the same.
 #[derive(Clone)]
@@ -106,7 +114,7 @@ impl Host {
 
     async fn drop_zone(&self, control: &mut Rndc, zone: &Name) -> Result<(), Fault> {
         match control.command(&zones::remove_command(zone)).await {
-            Ok(()) => {}
+            Ok(()) => self.wait_until_forgotten(zone).await,
             Err(RndcFault::Failed { text }) if text.contains("not found") => {}
             Err(error) => return Err(self.control_fault(zone, "delete", &error)),
         }
@@ -114,6 +122,16 @@ impl Host {
         on_disk(move || zones::remove_files(&folder, &name))
             .await
             .map_err(|error| disk_fault(zone, "removed", &error))
+    }
+
+    /// `named` answers before it has taken the zone off its list; the last thing it does is to
+    /// remove the file. A kill in between would bring the zone back without its data.
+    async fn wait_until_forgotten(&self, zone: &Name) {
+        let file = zones::path(&self.inner.folder, zone);
+        let deadline = Instant::now() + FORGET_TIMEOUT;
+        while file.exists() && Instant::now() < deadline {
+            sleep(FORGET_POLL).await;
+        }
     }
 
     fn control_fault(&self, zone: &Name, what: &str, error: &RndcFault) -> Fault {

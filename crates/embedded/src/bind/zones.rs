@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bindery_core::{Name, Record};
 
@@ -18,7 +18,12 @@ pub(super) fn write(folder: &Path, zone: &Name, records: &[Record]) -> io::Resul
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{record}");
     }
-    write_private(&folder.join(ZONES).join(file_name(zone)), text.as_bytes())
+    write_private(&path(folder, zone), text.as_bytes())
+}
+
+/// Where a zone's file is.
+pub(super) fn path(folder: &Path, zone: &Name) -> PathBuf {
+    folder.join(ZONES).join(file_name(zone))
 }
 
 /// Removes a zone's file and journal.
