@@ -240,19 +240,24 @@ impl Scene {
 
     /// Looks until the answer satisfies `seen`.
     pub(crate) async fn until(&self, target: &str, seen: impl Fn(&Answer) -> bool) -> Value {
+        self.until_call(Call::new(Method::GET, target), seen).await
+    }
+
+    /// Repeats a request until the answer satisfies `seen`.
+    pub(crate) async fn until_call(&self, call: Call, seen: impl Fn(&Answer) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let answer = self.get(target).await;
+            let answer = self.call(call.clone()).await;
             if seen(&answer) {
                 return answer.json;
             }
             assert!(
                 Instant::now() < deadline,
-                "{target} stays {} {}",
+                "{call:?} stays {} {}",
                 answer.code,
                 answer.text
             );
-            sleep(POLL_INTERVAL).await;
+            sleep(POLL_INTERVAL).await; // pause between polls
         }
     }
 }
