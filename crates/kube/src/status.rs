@@ -20,8 +20,8 @@ pub(crate) struct Seen {
     pub(crate) has_others: bool,
     /// The time of the last change in DNS.
     pub(crate) updated: Option<Moment>,
-    /// The hash of what was published.
-    pub(crate) hash: Option<Box<str>>,
+    /// A number for the hash of what was published.
+    pub(crate) hash: Option<u64>,
 }
 
 impl Seen {
@@ -35,7 +35,7 @@ impl Seen {
             conditions: all.iter().filter_map(condition).collect(),
             has_others: all.iter().any(|one| condition_type(one).is_none()),
             updated: status["lastUpdated"].as_str().and_then(moment),
-            hash: status["recordHash"].as_str().map(Into::into),
+            hash: status["recordHash"].as_str().map(short),
         }
     }
 
@@ -125,6 +125,13 @@ pub(crate) fn digest(status: &Value) -> u64 {
         }
         feed_fields(fields, &["conditions"], &mut hasher);
     }
+    hasher.finish()
+}
+
+/// A number for a text, where keeping the text would cost more than it is worth.
+pub(crate) fn short(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
     hasher.finish()
 }
 

@@ -34,8 +34,8 @@ pub struct Catalog {
 pub(crate) struct RecordEntry {
     pub(crate) meta: Meta,
     pub(crate) wish: RecordWish,
-    /// The zone objects whose selectors match its labels.
-    pub(crate) selected_by: BTreeSet<Id>,
+    /// The zone objects whose selectors match its labels, sorted.
+    pub(crate) selected_by: Vec<Id>,
 }
 
 #[derive(Debug)]
@@ -184,11 +184,7 @@ impl Catalog {
         affected: &mut BTreeSet<Id>,
     ) {
         let id = Id::clone(&meta.object);
-        let selected_by: BTreeSet<Id> = self
-            .zones
-            .selecting(&id.namespace, labels)
-            .into_iter()
-            .collect();
+        let selected_by = self.zones.selecting(&id.namespace, labels);
         if let Some(known) = self.records.get_mut(&id)
             && known.meta.same_but_version(&meta)
             && known.wish == wish
@@ -338,7 +334,7 @@ impl Catalog {
         for selector in selectors {
             for record in self.labels.find(&zone.namespace, selector) {
                 if let Some(entry) = self.records.get_mut(&record) {
-                    entry.selected_by.remove(zone);
+                    entry.selected_by.retain(|other| other != zone);
                 }
                 affected.insert(record);
             }
@@ -346,7 +342,9 @@ impl Catalog {
         for selector in &now {
             for record in self.labels.find(&zone.namespace, selector) {
                 if let Some(entry) = self.records.get_mut(&record) {
-                    entry.selected_by.insert(Id::clone(zone));
+                    if let Err(at) = entry.selected_by.binary_search(zone) {
+                        entry.selected_by.insert(at, Id::clone(zone));
+                    }
                 }
                 affected.insert(record);
             }

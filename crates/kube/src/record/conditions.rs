@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::publishing::News;
 use crate::state::Shown;
-use crate::status::{Seen, conditions};
+use crate::status::{Seen, conditions, short};
 
 /// Whether the record is served as declared, and why not.
 pub(super) fn ready(news: &News) -> Condition {
@@ -45,8 +45,8 @@ pub(super) fn status(
         let claim = &outcome.claim;
         RecordSet::new(claim.ttl, claim.data.iter().cloned()).hash(&claim.key)
     });
-    let updated = match (&hash, &seen.hash, seen.updated) {
-        (Some(hash), Some(before), Some(since)) if **hash == **before => Some(since),
+    let updated = match (&hash, seen.hash, seen.updated) {
+        (Some(hash), Some(before), Some(since)) if short(hash) == before => Some(since),
         (Some(_), ..) => Some(now),
         (None, ..) => None,
     };
