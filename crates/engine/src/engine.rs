@@ -46,8 +46,6 @@ pub struct Engine(Arc<Shared>);
 
 struct Shared {
     inbox: KeyedQueue<Subject, Input>,
-    /// Held while inputs are taken, and while inputs that belong together are put in.
-    gate: Mutex<()>,
     listeners: Mutex<Vec<(Concern, SyncEvents)>>,
     zone_listeners: Mutex<Vec<ZoneEvents>>,
     metrics: Metrics,
@@ -78,7 +76,6 @@ impl Engine {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let engine = Self(Arc::new(Shared {
             inbox: KeyedQueue::default(),
-            gate: Mutex::default(),
             listeners: Mutex::default(),
             zone_listeners: Mutex::default(),
             metrics: Metrics::default(),
@@ -114,14 +111,6 @@ impl Engine {
     /// Forgets an object that is gone.
     pub fn forget(&self, owner: ObjectRef) {
         self.0.inbox.push(Subject::Object(owner), Input::Forget);
-    }
-
-    /// Lets the engine see everything that `work` declares at once, or nothing of it yet.
-    ///
-    /// Limits: the engine waits meanwhile, so `work` must be short.
-    pub fn together<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _gate = self.0.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        work()
     }
 
     /// Registers a listener for the objects that concern it. It reads at its own pace; if it hangs,
@@ -199,12 +188,7 @@ impl Runner {
     }
 
     fn take_inputs(&mut self) {
-        let inputs = {
-            let gate = self.shared.gate.lock();
-            let _gate = gate.unwrap_or_else(PoisonError::into_inner);
-            self.shared.inbox.take_all()
-        };
-        for (subject, input) in inputs {
+        for (subject, input) in self.shared.inbox.take_all() {
             match (subject, input) {
                 (_, Input::DeclareZone(declaration)) => self.zones.declare_zone(declaration),
                 (_, Input::Declare(declaration)) => self.zones.declare(declaration),
