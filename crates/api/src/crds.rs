@@ -92,3 +92,63 @@ fn default_spec(root: &mut JSONSchemaProps) {
         spec.default = Some(JSON(serde_json::json!({})));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls `look` on every field below a schema, with its path.
+    fn visit(path: &str, schema: &JSONSchemaProps, look: &mut impl FnMut(&str, &JSONSchemaProps)) {
+        for (name, field) in schema.properties.iter().flatten() {
+            let path = format!("{path}.{name}");
+            look(&path, field);
+            visit(&path, field, look);
+        }
+        if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
+            visit(&format!("{path}[]"), items, look);
+        }
+    }
+
+    #[test]
+    fn definitions_fit_into_the_annotation_of_a_client_side_apply() {
+        // kubectl keeps the whole object in one annotation, of which 256 KiB are allowed.
+        for (name, yaml) in crd_files() {
+            assert!(yaml.len() < 64 * 1024, "{name} has {} bytes", yaml.len());
+        }
+    }
+
+    #[test]
+    fn every_field_is_described_and_none_has_a_default_but_the_spec_of_endpoints() {
+        for crd in crds() {
+            let kind = crd.spec.names.kind.clone();
+            let schema = crd.spec.versions[0]
+                .schema
+                .clone()
+                .and_then(|it| it.open_api_v3_schema);
+            visit(
+                &kind,
+                &schema.expect("every version has a schema"),
+                &mut |path, field| {
+                    assert!(field.description.is_some(), "{path} is not described");
+                    let may_default = path == "DNSEndpoint.spec";
+                    assert_eq!(field.default.is_some(), may_default, "{path}");
+                },
+            );
+        }
+    }
+
+    #[test]
+    fn every_kind_shows_whether_it_is_fine_and_its_age() {
+        for crd in crds() {
+            let columns = crd.spec.versions[0].additional_printer_columns.clone();
+            let names: Vec<String> = columns
+                .into_iter()
+                .flatten()
+                .map(|column| column.name)
+                .collect();
+            let fine = |name: &String| name == "Ready" || name == "Programmed";
+            assert!(names.iter().any(fine), "{names:?}");
+            assert_eq!(names.last().map(String::as_str), Some("Age"));
+        }
+    }
+}
