@@ -49,6 +49,13 @@ const KNOWN: [(RecordType, u16, &str); 10] = [
 ];
 
 impl RecordType {
+    /// Whether sets of this type may share a name with a CNAME: signatures and their chain (RFC 4034
+    /// sections 3 and 4).
+    #[must_use]
+    pub const fn stands_beside_cname(self) -> bool {
+        matches!(self, Self::Other(46 | 47))
+    }
+
     /// The type's number on the wire.
     #[must_use]
     pub const fn code(self) -> u16 {

@@ -2,12 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Flight, Hosting, Sick, Step, Verdict, Zones};
+use super::{Flight, Hosting, Sick, Step, Verdict, Zone, Zones, all_types};
 use crate::{
     fault::Fault,
     name::Name,
     plan::{Change, NotOwned, change},
-    record::{Record, RecordKey},
+    record::{Record, RecordKey, RecordType},
     tracker::Phase,
 };
 
@@ -236,6 +236,9 @@ impl Zones {
         };
         let desired = zone.parent.desired(key).map(Arc::as_ref);
         let actual = zone.parent.actual(key).map(Arc::as_ref);
+        if desired.is_some() && self.is_barred(zone, key) {
+            return Look::Foreign;
+        }
         let adopted = self.is_adopted(zone, key);
         match change(key, desired, actual, |data| {
             adopted || self.is_owned(key, data)
@@ -247,6 +250,17 @@ impl Zones {
                 None => Look::Change(change),
             },
         }
+    }
+
+    /// Whether a foreign set stands at this name that cannot live beside the desired one: a server
+    /// would ignore the update without a word (RFC 2136 section 3.4.2.2).
+    fn is_barred(&self, zone: &Zone, key: &RecordKey) -> bool {
+        zone.parent
+            .children()
+            .range(all_types(&key.name))
+            .filter(|(other, _)| other.rtype != key.rtype && !other.rtype.stands_beside_cname())
+            .filter(|(other, _)| [key.rtype, other.rtype].contains(&RecordType::Cname))
+            .any(|(other, set)| set.data().iter().any(|data| !self.is_owned(other, data)))
     }
 
     /// A set needs nothing more.

@@ -342,6 +342,16 @@ fn foreign_records_stay_and_a_claim_on_them_is_told() {
 }
 
 #[test]
+fn a_cname_is_not_even_tried_where_a_foreign_set_stands() {
+    let mut world = World::with_zone("www.example.com. 60 IN TXT \"foreign\"");
+    let cname = "www.example.com. 300 IN CNAME other.example.com.";
+    world.zones.declare(declare("www", 1, cname, ""));
+    world.settle();
+    assert_eq!(world.updates, 0);
+    assert_eq!(world.verdict("www"), Verdict::NotOwned);
+}
+
+#[test]
 fn a_foreign_value_added_to_our_set_outlives_ours() {
     let mut world = World::with_zone(&format!("{WWW}\n{WWW2}"));
     world.zones.declare(declare("www", 1, WWW, ""));
@@ -466,7 +476,17 @@ fn drift_is_noticed_by_the_serial_and_repaired() {
 #[test]
 fn a_cname_that_the_server_ignores_is_told_and_tried_again() {
     let cname = "www.example.com. 300 IN CNAME other.example.com.";
-    let mut world = World::with_zone("www.example.com. 60 IN TXT \"foreign\"");
+    let mut world = World::with_zone("");
+    world.settle();
+    // Written behind our back, and not noticed yet.
+    let sets = content("www.example.com. 60 IN TXT \"foreign\"").sets;
+    world.server.insert(
+        name(ZONE),
+        ZoneContent {
+            serial: Serial(1),
+            sets,
+        },
+    );
     world.zones.declare(declare("www", 1, cname, ""));
     let mut told = false;
     for _ in 0..20 {
