@@ -40,6 +40,7 @@ pub(crate) async fn feed(subject: &Subject, zone: &str, count: usize) -> Result<
         host: None,
     };
     let (engine, running) = Engine::start(servers, Limits::default(), stop.clone());
+    engine.open();
     let running = tokio::spawn(running);
     let declarations = (0..count)
         .map(|number| declaration(zone, &apex, number))

@@ -49,6 +49,7 @@ struct Shared {
     listeners: Mutex<Vec<(Concern, SyncEvents)>>,
     zone_listeners: Mutex<Vec<ZoneEvents>>,
     metrics: Metrics,
+    opened: CancellationToken,
 }
 
 type Concern = Box<dyn Fn(&ObjectRef) -> bool + Send + Sync>;
@@ -67,7 +68,7 @@ enum Input {
 }
 
 impl Engine {
-    /// An engine and the task that runs it, which ends when `stop` is cancelled and no update is on
+    /// An engine and the task that runs it, which begins with [`Self::open`] and ends when `stop` is cancelled and no update is on
     /// its way.
     pub fn start(
         servers: Servers,
@@ -79,6 +80,7 @@ impl Engine {
             listeners: Mutex::default(),
             zone_listeners: Mutex::default(),
             metrics: Metrics::default(),
+            opened: CancellationToken::new(),
         }));
         let runner = Runner {
             shared: Arc::clone(&engine.0),
@@ -89,6 +91,14 @@ impl Engine {
             running: FuturesUnordered::new(),
         };
         (engine, runner.run(stop))
+    }
+
+    /// Lets the engine begin with everything that was declared until now, taken in at once.
+    ///
+    /// What an object once published is looked for in the zones that are known, and what it asks for
+    /// is merged with what others ask for; so nothing may begin before the first picture is whole.
+    pub fn open(&self) {
+        self.0.opened.cancel();
     }
 
     /// Declares a zone, or declares it anew.
@@ -161,6 +171,11 @@ struct Runner {
 impl Runner {
     async fn run(mut self, stop: CancellationToken) {
         let inbox = self.shared.inbox.clone();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = self.shared.opened.cancelled() => {}
+        }
         loop {
             self.take_inputs();
             self.start_steps();

@@ -13,6 +13,7 @@ use crate::cluster::{Cluster, KINDS, Sighted};
 use crate::publishing;
 use crate::state::State;
 use crate::work::WorkQueue;
+use crate::zone;
 
 /// Where the time of day comes from.
 pub trait Clock: Send + Sync + 'static {
@@ -138,8 +139,8 @@ impl Context {
         self.push_if_open(affected);
     }
 
-    /// Takes in that everything of a kind was read. After the last kind, work begins: what objects
-    /// ask for is declared before any zone is, so that every merge is right from the start.
+    /// Takes in that everything of a kind was read. After the last kind, work begins: the
+    /// engine is given all objects and all zones that it knew before, and then begins.
     pub(crate) fn mark_synced(&self, kind: Kind) {
         let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
         if !unread.remove(&kind) || !unread.is_empty() {
@@ -153,6 +154,8 @@ impl Context {
             }
         }
         self.push_all(ids);
+        zone::declare_held(self);
+        self.engine.open();
         self.synced.send_replace(true);
     }
 

@@ -6,7 +6,7 @@ mod hosts;
 use std::time::Duration;
 
 use bindery_core::zones::{Hosting, ZoneDeclaration, ZoneEvent, ZoneState};
-use bindery_core::{FaultKind, Name, Record};
+use bindery_core::{FaultKind, Kind, Name, Record};
 use bindery_sources::{Id, Life, Meta, MetadataPatch, ZoneStanding};
 use tokio::time::Instant;
 
@@ -78,6 +78,23 @@ pub(crate) async fn reconcile(object: &Id, ctx: &Context) -> Result<Visit, Error
         }
     }
     Ok(Visit::Failed)
+}
+
+/// Declares every zone that was declared before, as its finalizer shows.
+pub(crate) fn declare_held(ctx: &Context) {
+    let zones: Vec<Id> = {
+        let state = ctx.state();
+        let ids = state.catalog.ids();
+        ids.filter(|id| id.kind == Kind::DnsZone).cloned().collect()
+    };
+    for object in zones {
+        if let Some(observed) = observe(&object, ctx)
+            && observed.meta.held
+            && let Plan::Declare(declaration) = plan(&observed, ctx.settings.tenure)
+        {
+            declare(&object, ctx, declaration);
+        }
+    }
 }
 
 /// An object that vanished takes its zone along, unless another object has it now.
@@ -191,19 +208,7 @@ async fn apply(object: &Id, ctx: &Context, plan: Plan) -> Result<(), Error> {
             let newest = ctx.cluster.write_metadata(object, &patch.body()).await?;
             ctx.see(object.kind, newest);
         }
-        Plan::Declare(declaration) => {
-            let mut state = ctx.state();
-            let name = declaration.zone.clone();
-            state.declarers.insert(name.clone(), Id::clone(object));
-            state.zone_events.remove(&name);
-            let progress = state.zones.entry(Id::clone(object)).or_default();
-            progress.retiring = false;
-            progress.declared = Some(Declared {
-                name,
-                generation: declaration.generation,
-            });
-            ctx.engine.declare_zone(declaration);
-        }
+        Plan::Declare(declaration) => declare(object, ctx, declaration),
         Plan::Retire(name) => {
             let mut state = ctx.state();
             let leaving = state.catalog.meta(object).map(|meta| meta.life);
@@ -220,6 +225,21 @@ async fn apply(object: &Id, ctx: &Context, plan: Plan) -> Result<(), Error> {
         Plan::Report | Plan::Rest => {}
     }
     Ok(())
+}
+
+/// Hands a zone to the engine.
+fn declare(object: &Id, ctx: &Context, declaration: ZoneDeclaration) {
+    let mut state = ctx.state();
+    let name = declaration.zone.clone();
+    state.declarers.insert(name.clone(), Id::clone(object));
+    state.zone_events.remove(&name);
+    let progress = state.zones.entry(Id::clone(object)).or_default();
+    progress.retiring = false;
+    progress.declared = Some(Declared {
+        name,
+        generation: declaration.generation,
+    });
+    ctx.engine.declare_zone(declaration);
 }
 
 /// Tells the zone's author how it is, not more often than once in a while.

@@ -38,6 +38,7 @@ fn start(faults: impl Faults) -> Running {
     let stop = CancellationToken::new();
     let (engine, run) = Engine::start(servers, Limits::default(), stop.clone());
     let events = engine.listen(|_| true);
+    engine.open();
     let task = tokio::spawn(run);
     engine.declare_zone(ZoneDeclaration {
         zone: zone(),
