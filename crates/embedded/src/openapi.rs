@@ -1,10 +1,12 @@
-//! OpenAPI v3 documents: what clients need to explain, validate and apply objects.
+//! `OpenAPI` v3 documents: what clients need to explain, validate and apply objects.
 
 mod builtin;
 mod operations;
 
 #[cfg(test)]
 mod tests;
+
+use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -80,8 +82,11 @@ pub fn index<'a>(documents: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Va
 /// The hash by which clients recognize a document they already have.
 #[must_use]
 pub fn hash(text: &[u8]) -> String {
-    let digest = Sha256::digest(text);
-    digest.iter().map(|byte| format!("{byte:02X}")).collect()
+    let mut printed = String::with_capacity(64);
+    for byte in Sha256::digest(text) {
+        write!(printed, "{byte:02X}").expect("writing to a string cannot fail");
+    }
+    printed
 }
 
 impl Resource<'_> {

@@ -6,6 +6,7 @@ mod formats;
 mod go_text;
 mod list_types;
 mod node;
+mod numbers;
 mod path;
 mod prune;
 mod rules;
@@ -177,9 +178,12 @@ impl Structural {
     }
 
     fn list_types_and_rules(&self, new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
-        let old_is_clean = old.is_none_or(|old| list_types::problems(&self.root, old).is_empty());
-        if old_is_clean {
-            causes.extend(list_types::problems(&self.root, new));
+        let repeated = list_types::problems(&self.root, new);
+        // Where the stored object already has repetitions, a write may keep them.
+        let is_new = !repeated.is_empty()
+            && old.is_none_or(|old| list_types::problems(&self.root, old).is_empty());
+        if is_new {
+            causes.extend(repeated);
         }
         if !self.root.rules_below {
             return;

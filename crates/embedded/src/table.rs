@@ -200,14 +200,13 @@ fn metadata_only(item: &Value) -> Value {
 /// A value as a cell of this type; what does not fit is left out.
 fn typed(kind: &str, value: &Value, now: Timestamp) -> Value {
     match (kind, value) {
-        ("integer", Value::Number(number)) if number.is_i64() => value.clone(),
-        ("integer", Value::Number(number)) => {
+        ("integer", Value::Number(number)) if !number.is_i64() => {
             let whole = number.as_f64().map(f64::trunc);
             whole.map_or(Value::Null, |whole| json!(whole))
         }
-        ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
-        ("string", Value::Null) => Value::Null,
-        ("string", Value::String(_)) => value.clone(),
+        ("number" | "integer", Value::Number(_))
+        | ("boolean", Value::Bool(_))
+        | ("string", Value::Null | Value::String(_)) => value.clone(),
         ("string", other) => Value::String(other.to_string()),
         ("date", Value::String(text)) => Value::String(
             text.parse::<Timestamp>()

@@ -347,9 +347,10 @@ fn add_field(schema: &mut Value, path: &str, kind: &str, description: &str) {
     }
     let here = inside(here);
     if kind.ends_with('!') {
-        match &mut here["required"] {
-            Value::Array(required) => required.push(json!(name)),
-            required => *required = json!([name]),
+        if let Value::Array(required) = &mut here["required"] {
+            required.push(json!(name));
+        } else {
+            here["required"] = json!([name]);
         }
     }
     here["properties"][name] = typed(kind.trim_end_matches('!'), description);

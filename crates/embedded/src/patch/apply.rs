@@ -140,10 +140,13 @@ pub fn server_side_apply(request: ApplyRequest<'_>) -> Result<Value, Vec<Conflic
         subtract(&mut entry.fields, &difference.removed);
     }
 
-    let is_same = difference.changed.is_empty() && difference.removed.is_empty();
-    let time = match last {
-        Some(last) if is_same && last.fields == declared => last.time,
-        _ => Some(request.now.to_owned()),
+    // Owning other fields of an object that stays the same leaves the time as it was.
+    let is_same =
+        request.live.is_some() && difference.changed.is_empty() && difference.removed.is_empty();
+    let time = if is_same {
+        last.and_then(|last| last.time)
+    } else {
+        Some(request.now.to_owned())
     };
     entries.push(Entry {
         manager: known_name(request.manager),
@@ -408,13 +411,13 @@ fn prune(value: &mut Value, last: &Fields, owned: &Fields, level: Level<'_>) {
                 }
             }
         }
-        Value::Array(list) => {
+        Value::Array(items) => {
             let by = shape.list();
             if matches!(by, ListMerge::Whole) {
                 return;
             }
             let mut index = 0;
-            list.retain_mut(|item| {
+            items.retain_mut(|item| {
                 let step = by.step(index, item);
                 index += 1;
                 match (below(last, &step), below(owned, &step)) {

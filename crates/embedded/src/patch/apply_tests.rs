@@ -283,12 +283,10 @@ fn any_fields() -> impl Strategy<Value = Fields> {
             Value::Object(fields)
         })
     });
-    tree.prop_map(|tree| match tree {
-        Value::Object(mut fields) => {
-            fields.remove(".");
-            fields
-        }
-        _ => Map::new(),
+    tree.prop_map(|tree| {
+        let mut fields = tree.as_object().cloned().unwrap_or_default();
+        fields.remove(".");
+        fields
     })
 }
 

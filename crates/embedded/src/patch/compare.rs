@@ -147,7 +147,8 @@ fn is_leaf(old: &Map<String, Value>, new: &Map<String, Value>, shape: Shape<'_>)
 }
 
 fn merges(shape: Shape<'_>, old: &[Value], new: &[Value]) -> bool {
-    !matches!(shape.list(), ListMerge::Whole) && !(old.is_empty() && new.is_empty())
+    let are_empty = old.is_empty() && new.is_empty();
+    !matches!(shape.list(), ListMerge::Whole) && !are_empty
 }
 
 fn inside_object(

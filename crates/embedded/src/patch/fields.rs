@@ -129,7 +129,9 @@ fn printed(step: &str) -> String {
     let (kind, rest) = step.split_at_checked(2).unwrap_or((step, ""));
     let scalar = |value: &Value| match value {
         Value::String(text) => go_quote(text),
-        other => other.to_string(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            value.to_string()
+        }
     };
     match kind {
         "f:" => format!(".{rest}"),

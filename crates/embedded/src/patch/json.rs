@@ -147,14 +147,13 @@ fn test(doc: &mut Value, path: &str, expected: &Value) -> Result<(), String> {
     let (holder, key) = holder(doc, path).ok_or_else(|| {
         format!("test operation does not apply: is missing path: {path}: missing value")
     })?;
-    let found = match holder {
-        Value::Array(list) => {
-            let index = existing(&key, list.len())
-                .map_err(|why| format!("error in test for path: '{path}': {why}"))?;
-            &list[index]
-        }
+    let found = if let Value::Array(list) = holder {
+        let index = existing(&key, list.len())
+            .map_err(|why| format!("error in test for path: '{path}': {why}"))?;
+        &list[index]
+    } else {
         // A member that is missing counts as null: kube's finalizer helper relies on it.
-        holder => holder.get(&key).unwrap_or(&Value::Null),
+        holder.get(&key).unwrap_or(&Value::Null)
     };
     if found == expected {
         Ok(())
@@ -167,14 +166,12 @@ fn find(doc: &mut Value, from: &str, kind: &str) -> Result<Value, String> {
     let (holder, key) = holder(doc, from).ok_or_else(|| {
         format!("{kind} operation does not apply: doc is missing from path: {from}: missing value")
     })?;
-    match holder {
-        Value::Array(list) => {
-            let index = existing(&key, list.len())
-                .map_err(|why| format!("error in {kind} for from: '{from}': {why}"))?;
-            Ok(list[index].clone())
-        }
-        holder => Ok(holder.get(&key).cloned().unwrap_or(Value::Null)),
+    if let Value::Array(list) = holder {
+        let index = existing(&key, list.len())
+            .map_err(|why| format!("error in {kind} for from: '{from}': {why}"))?;
+        return Ok(list[index].clone());
     }
+    Ok(holder.get(&key).cloned().unwrap_or(Value::Null))
 }
 
 /// The object or list that a pointer ends in, and the last step.
@@ -189,9 +186,9 @@ fn holder<'a>(doc: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)>
         let step = unescape(step);
         here = match here {
             Value::Object(object) => object.get_mut(&step)?,
-            Value::Array(list) => {
-                let index = existing(&step, list.len()).ok()?;
-                list.get_mut(index)?
+            Value::Array(items) => {
+                let index = existing(&step, items.len()).ok()?;
+                items.get_mut(index)?
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
         };

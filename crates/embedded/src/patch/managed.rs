@@ -277,17 +277,14 @@ fn capped(mut entries: Vec<Entry>) -> Vec<Entry> {
         let ancient = entries
             .iter_mut()
             .find(|entry| entry.manager == ANCIENT && entry.api_version == old.api_version);
-        match ancient {
-            Some(ancient) => {
-                unite(&mut ancient.fields, &old.fields);
-                ancient.time = old.time;
-            }
-            None => {
-                ANCIENT.clone_into(&mut old.manager);
-                old.subresource.clear();
-                entries.push(old);
-                // One entry became another: the next oldest must join it for the count to fall.
-            }
+        if let Some(ancient) = ancient {
+            unite(&mut ancient.fields, &old.fields);
+            ancient.time = old.time;
+        } else {
+            // One entry becomes another: the next oldest must join it for the count to fall.
+            ANCIENT.clone_into(&mut old.manager);
+            old.subresource.clear();
+            entries.push(old);
         }
     }
     entries

@@ -134,8 +134,8 @@ fn merge_member(
                 merge_lists(member, patch, name, ports)?;
             }
         }
-        plain => {
-            target.insert(name.to_owned(), plain.clone());
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            target.insert(name.to_owned(), value.clone());
         }
     }
     Ok(())
@@ -286,8 +286,6 @@ fn directive(patch: &Map<String, Value>) -> Result<Option<Directive>, PatchFault
 }
 
 fn list<'a>(name: &str, value: &'a Value) -> Result<&'a [Value], PatchFault> {
-    match value {
-        Value::Array(items) => Ok(items),
-        _ => Err(PatchFault::Malformed(format!("{name} must be a list"))),
-    }
+    let items = value.as_array().map(Vec::as_slice);
+    items.ok_or_else(|| PatchFault::Malformed(format!("{name} must be a list")))
 }

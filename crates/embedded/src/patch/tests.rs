@@ -22,12 +22,11 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 fn has_null_member(value: &Value) -> bool {
-    match value {
-        Value::Object(object) => object
+    value.as_object().is_some_and(|object| {
+        object
             .values()
-            .any(|member| member.is_null() || has_null_member(member)),
-        _ => false,
-    }
+            .any(|member| member.is_null() || has_null_member(member))
+    })
 }
 
 proptest! {

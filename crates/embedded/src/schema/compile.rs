@@ -7,7 +7,8 @@ use crate::schema::formats::Format;
 use crate::schema::node::{
     Additional, Bound, Junctors, ListType, MapType, Node, NumberBounds, Pattern, SizeBounds, Type,
 };
-use crate::schema::{Cause, CauseReason, rules, validate};
+use crate::schema::rules::{self, Rule};
+use crate::schema::{Cause, CauseReason, validate};
 
 /// Compiled regular expressions may take this much memory each, so that no pattern can exhaust it.
 const REGEX_BYTES_MAX: usize = 4 << 20;
@@ -167,6 +168,7 @@ fn junctors(
 /// Notes on each node what lies below it, so that whole subtrees can be passed over.
 fn summarize(node: &mut Node) {
     let mut rules = !node.rules.is_empty();
+    let mut transitions = node.rules.iter().any(Rule::is_transition);
     let mut unique = node.list_type != ListType::Atomic;
     let mut defaults = false;
     let shape = match &node.additional {
@@ -181,13 +183,16 @@ fn summarize(node: &mut Node) {
         .chain(node.items.as_deref())
     {
         rules |= below.rules_below;
+        transitions |= below.transitions_below;
         unique |= below.unique_below;
         defaults |= below.defaults_below || below.default.is_some();
     }
     for below in combined {
         rules |= below.rules_below;
+        transitions |= below.transitions_below;
     }
     node.rules_below = rules;
+    node.transitions_below = transitions;
     node.unique_below = unique;
     // Nulls of properties that are not nullable are dropped on the same walk.
     node.defaults_below = defaults || !node.properties.is_empty();

@@ -9,11 +9,14 @@ use regex::Regex;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Format {
     name: &'static str,
-    check: fn(&str) -> bool,
+    check: Check,
 }
 
+/// Whether a text has a format.
+type Check = fn(&str) -> bool;
+
 /// Formats of strings by name, dashes left out, as the real server compares them.
-const STRING_FORMATS: &[(&str, &str, fn(&str) -> bool)] = &[
+const STRING_FORMATS: &[(&str, &str, Check)] = &[
     ("bsonobjectid", "bsonobjectid", is_object_id),
     ("uri", "uri", is_request_uri),
     ("email", "email", is_email),
@@ -192,7 +195,7 @@ fn is_isbn13(text: &str) -> bool {
         .enumerate()
         .map(|(index, digit)| u32::from(digit - b'0') * if index % 2 == 0 { 1 } else { 3 })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 fn is_credit_card(text: &str) -> bool {

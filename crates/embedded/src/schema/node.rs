@@ -52,6 +52,10 @@ pub(crate) enum Additional {
 }
 
 /// A compiled schema.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "these are the independent switches that schemas have"
+)]
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     pub(crate) kind: Type,
@@ -74,6 +78,8 @@ pub(crate) struct Node {
     pub(crate) rules: Vec<Rule>,
     /// This node or one below it has rules.
     pub(crate) rules_below: bool,
+    /// This node or one below it has rules that compare with the old value.
+    pub(crate) transitions_below: bool,
     /// This node or one below it is a set or map list.
     pub(crate) unique_below: bool,
     /// This node or one below it has a default, or forbids null in a property.

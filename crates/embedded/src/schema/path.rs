@@ -8,7 +8,7 @@ pub(crate) const NO_FIELD: &str = "<nil>";
 /// A place in an object: a step and the path that it continues.
 #[derive(Clone, Copy)]
 pub(crate) struct Path<'a> {
-    parent: Option<&'a Path<'a>>,
+    parent: Option<&'a Self>,
     step: Step<'a>,
 }
 

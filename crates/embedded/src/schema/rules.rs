@@ -169,6 +169,10 @@ fn walk(node: &Node, at: Place<'_>, path: Path<'_>, causes: &mut Vec<Cause>) {
     if !node.rules_below || at.new.is_null() {
         return;
     }
+    let is_unchanged = at.unchanged.is_some_and(|(new, old)| new == old);
+    if is_unchanged && !node.transitions_below {
+        return;
+    }
     if !node.rules.is_empty() {
         here(node, at, path, causes);
     }
@@ -243,6 +247,11 @@ fn here(node: &Node, at: Place<'_>, path: Path<'_>, causes: &mut Vec<Cause>) {
 }
 
 impl Rule {
+    /// Whether it compares with the old value.
+    pub(crate) fn is_transition(&self) -> bool {
+        self.expression.uses_old_self()
+    }
+
     fn steps(&self, largest: u64) -> u64 {
         let depth = self.expression.loop_depth();
         if depth < 2 {
@@ -256,9 +265,11 @@ impl Rule {
             .message_expression
             .as_ref()
             .and_then(|expression| expression.run(context).ok())
-            .and_then(|result| match result {
-                CelValue::String(text) => Some(text.trim().to_owned()),
-                _ => None,
+            .and_then(|result| {
+                let CelValue::String(text) = result else {
+                    return None;
+                };
+                Some(text.trim().to_owned())
             })
             .filter(|text| {
                 !text.is_empty() && text.len() <= MESSAGE_BYTES_MAX && !text.contains('\n')
@@ -280,7 +291,14 @@ impl Rule {
             CauseReason::FieldValueForbidden => format!("Forbidden: {detail}"),
             CauseReason::FieldValueRequired => format!("Required value: {detail}"),
             CauseReason::FieldValueDuplicate => format!("Duplicate value{shown}"),
-            _ => format!("Invalid value{shown}: {detail}"),
+            CauseReason::FieldValueInvalid
+            | CauseReason::FieldValueNotSupported
+            | CauseReason::FieldValueTypeInvalid
+            | CauseReason::FieldValueTooLong
+            | CauseReason::FieldValueTooMany
+            | CauseReason::FieldValueNotFound
+            | CauseReason::InternalError
+            | CauseReason::FieldManagerConflict => format!("Invalid value{shown}: {detail}"),
         };
         Cause {
             reason: self.reason,

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
-use crate::schema::go_text::{bad_value, float, quote};
-use crate::schema::node::{Additional, Bound, Junctors, ListType, Node, Type};
+use crate::schema::go_text::{bad_value, quote};
+use crate::schema::node::{Additional, Junctors, ListType, Node, Type};
+use crate::schema::numbers::{is_integer, number_format, numeric};
 use crate::schema::path::{NO_FIELD, Path};
 use crate::schema::{Cause, CauseReason};
 
@@ -19,18 +20,16 @@ pub(crate) fn check(node: &Node, new: &Value, old: Option<&Value>) -> Vec<Cause>
     without_repeats(found.causes)
 }
 
-/// The largest integer up to which floats are exact.
-const EXACT_FLOAT_MAX: f64 = 9_007_199_254_740_991.0;
-
+/// What was found wrong so far.
 #[derive(Default)]
-struct Findings {
+pub(crate) struct Findings {
     causes: Vec<Cause>,
     /// Checks passed so far; chooses the alternative whose errors are shown.
-    matches: u32,
+    pub(crate) matches: u32,
 }
 
 impl Findings {
-    fn push(&mut self, reason: CauseReason, path: Path<'_>, message: String) {
+    pub(crate) fn push(&mut self, reason: CauseReason, path: Path<'_>, message: String) {
         self.causes.push(Cause {
             reason,
             message,
@@ -38,7 +37,7 @@ impl Findings {
         });
     }
 
-    fn invalid(&mut self, path: Path<'_>, bad: &str, detail: &str) {
+    pub(crate) fn invalid(&mut self, path: Path<'_>, bad: &str, detail: &str) {
         let name = path.dotted();
         let message = format!("Invalid value: {bad}: {name} in body {detail}");
         self.push(CauseReason::FieldValueInvalid, path, message);
@@ -51,7 +50,7 @@ impl Findings {
         self.push(CauseReason::FieldValueTypeInvalid, path, message);
     }
 
-    fn general(&mut self, detail: &str) {
+    pub(crate) fn general(&mut self, detail: &str) {
         self.causes.push(Cause {
             reason: CauseReason::FieldValueInvalid,
             message: format!("Invalid value: \"\": {detail}"),
@@ -61,7 +60,9 @@ impl Findings {
 }
 
 fn value(node: &Node, new: &Value, old: Option<&Value>, path: Path<'_>, found: &mut Findings) {
-    let before = found.causes.len();
+    if old == Some(new) {
+        return;
+    }
     kind(node, new, path, found);
     if new.is_null() {
         allowed(node, new, path, found);
@@ -80,9 +81,6 @@ fn value(node: &Node, new: &Value, old: Option<&Value>, path: Path<'_>, found: &
         if let Value::Object(object) = new {
             members(node, object, old, path, found);
         }
-    }
-    if found.causes.len() > before && old == Some(new) {
-        found.causes.truncate(before);
     }
 }
 
@@ -174,67 +172,6 @@ fn text_shape<'a>(node: &'a Node, text: &str) -> Option<TextFault<'a>> {
     (!pattern.regex.is_match(text)).then_some(TextFault::Pattern(&pattern.text))
 }
 
-fn numeric(node: &Node, number: &Number, path: Path<'_>, found: &mut Findings) {
-    found.matches += 1;
-    let as_float = number.as_f64().unwrap_or(f64::NAN);
-    if node.kind == Type::Integer {
-        let format = node.format.map(|format| format.as_str());
-        let in_range = match (number.as_i64(), format) {
-            (Some(int), Some("int32")) => i32::try_from(int).is_ok(),
-            (Some(_), _) => true,
-            (None, Some("int32")) => is_integer(number) && as_float.abs() <= f64::from(i32::MAX),
-            (None, _) => is_integer(number),
-        };
-        if !in_range {
-            let name = path.dotted();
-            let shape = format.map_or_else(
-                || "(default format)".to_owned(),
-                |format| format!("with format {format}"),
-            );
-            found.general(&format!(
-                "Checked value must be of type integer {shape} in {name}"
-            ));
-        }
-    }
-    let bad = || bad_value(&Value::Number(number.clone()));
-    if let Some(factor) = node.number.multiple_of.filter(|factor| *factor < 1.0)
-        && number.is_i64()
-    {
-        // The real server cuts the factor to an integer for integers, and then finds it too small.
-        let name = path.dotted();
-        let why = format!("factor MultipleOf declared for {name} must be positive: 0");
-        let message = format!("Invalid value: {}: {why}", whole(factor));
-        found.push(CauseReason::FieldValueInvalid, path, message);
-    } else if let Some(factor) = node.number.multiple_of
-        && !is_multiple(number, factor)
-    {
-        let detail = format!("should be a multiple of {}", bound_text(number, factor));
-        found.invalid(path, &bad(), &detail);
-    }
-    if let Some(minimum) = node.number.minimum
-        && below(number, minimum)
-    {
-        let words = if minimum.exclusive {
-            "should be greater than"
-        } else {
-            "should be greater than or equal to"
-        };
-        let detail = format!("{words} {}", bound_text(number, minimum.value));
-        found.invalid(path, &bad(), &detail);
-    }
-    if let Some(maximum) = node.number.maximum
-        && above(number, maximum)
-    {
-        let words = if maximum.exclusive {
-            "should be less than"
-        } else {
-            "should be less than or equal to"
-        };
-        let detail = format!("{words} {}", bound_text(number, maximum.value));
-        found.invalid(path, &bad(), &detail);
-    }
-}
-
 fn items(node: &Node, list: &[Value], old: Option<&Value>, path: Path<'_>, found: &mut Findings) {
     if let Some(shape) = &node.items {
         for (index, item) in list.iter().enumerate() {
@@ -302,9 +239,10 @@ fn allowed(node: &Node, new: &Value, path: Path<'_>, found: &mut Findings) {
     let options: Vec<String> = node
         .allowed
         .iter()
-        .map(|option| match option {
-            Value::String(text) => quote(text),
-            other => quote(&other.to_string()),
+        .map(|option| {
+            option
+                .as_str()
+                .map_or_else(|| quote(&option.to_string()), quote)
         })
         .collect();
     let message = format!(
@@ -432,63 +370,6 @@ fn same(option: &Value, new: &Value) -> bool {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
         _ => option == new,
     }
-}
-
-fn is_integer(number: &Number) -> bool {
-    number.is_i64()
-        || number.is_u64()
-        || number
-            .as_f64()
-            .is_some_and(|value| value.fract() == 0.0 && value.abs() <= EXACT_FLOAT_MAX)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the real server compares integers with the bound cut to an integer"
-)]
-fn whole(bound: f64) -> i64 {
-    bound as i64
-}
-
-fn below(number: &Number, bound: Bound) -> bool {
-    match number.as_i64() {
-        Some(int) if bound.exclusive => int <= whole(bound.value),
-        Some(int) => int < whole(bound.value),
-        None => {
-            let value = number.as_f64().unwrap_or(f64::NAN);
-            value < bound.value || (bound.exclusive && value <= bound.value)
-        }
-    }
-}
-
-fn above(number: &Number, bound: Bound) -> bool {
-    match number.as_i64() {
-        Some(int) if bound.exclusive => int >= whole(bound.value),
-        Some(int) => int > whole(bound.value),
-        None => {
-            let value = number.as_f64().unwrap_or(f64::NAN);
-            value > bound.value || (bound.exclusive && value >= bound.value)
-        }
-    }
-}
-
-fn is_multiple(number: &Number, factor: f64) -> bool {
-    match number.as_i64() {
-        Some(int) => int.checked_rem(whole(factor)) == Some(0),
-        None => (number.as_f64().unwrap_or(f64::NAN) / factor).fract() == 0.0,
-    }
-}
-
-fn bound_text(number: &Number, bound: f64) -> String {
-    if number.is_i64() {
-        whole(bound).to_string()
-    } else {
-        float(bound)
-    }
-}
-
-fn number_format(number: &Number) -> &'static str {
-    if number.is_i64() { "int64" } else { "float64" }
 }
 
 fn json_type(value: &Value) -> &'static str {

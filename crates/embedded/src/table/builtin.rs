@@ -295,9 +295,13 @@ fn data_count(item: &Value, _: Timestamp) -> Value {
 
 fn slice_ports(item: &Value, _: Timestamp) -> Value {
     match item["ports"].as_array() {
-        Some(ports) if !ports.is_empty() => listed(&item["ports"], |port| match &port["port"] {
-            Value::Null => "*".to_owned(),
-            number => number.to_string(),
+        Some(ports) if !ports.is_empty() => listed(&item["ports"], |port| {
+            let number = &port["port"];
+            if number.is_null() {
+                "*".to_owned()
+            } else {
+                number.to_string()
+            }
         }),
         _ => json!("<unset>"),
     }
@@ -424,6 +428,6 @@ fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
-        other => other.to_string(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
     }
 }

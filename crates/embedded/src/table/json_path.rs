@@ -1,4 +1,4 @@
-//! The part of JSONPath that resource definitions use for printer columns.
+//! The part of `JSONPath` that resource definitions use for printer columns.
 
 use serde_json::Value;
 

@@ -9,6 +9,7 @@ use kube_cel::cel::functions::{duration, timestamp};
 use kube_cel::cel::objects::{Key, Map};
 use serde_json::Value;
 
+use crate::schema::formats::Format;
 use crate::schema::node::{Additional, Node, Type};
 
 const RESERVED: [&str; 21] = [
@@ -121,7 +122,7 @@ fn metadata(value: &Value) -> CelValue {
 
 fn formatted(node: &Node, text: &str) -> CelValue {
     let plain = || CelValue::String(Arc::new(text.to_owned()));
-    match node.format.map(|format| format.as_str()) {
+    match node.format.map(Format::as_str) {
         Some("date-time") => timestamp(Arc::new(text.to_owned())).unwrap_or_else(|_| plain()),
         Some("date") => {
             timestamp(Arc::new(format!("{text}T00:00:00Z"))).unwrap_or_else(|_| plain())

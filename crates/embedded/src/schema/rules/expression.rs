@@ -96,6 +96,10 @@ impl Expression {
 }
 
 /// An error of a run in the words of the real server.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enum is the interpreter's and grows with it"
+)]
 pub(crate) fn words(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(name) => format!("no such key: {name}"),
@@ -245,7 +249,15 @@ fn node_of<'a>(scope: &Scope<'a>, expression: &IdedExpr) -> Option<&'a Node> {
             }
             member(holder, &select.field)
         }
-        _ => None,
+        Expr::Ident(_)
+        | Expr::Select(_)
+        | Expr::Unspecified
+        | Expr::Call(_)
+        | Expr::Comprehension(_)
+        | Expr::List(_)
+        | Expr::Literal(_)
+        | Expr::Map(_)
+        | Expr::Struct(_) => None,
     }
 }
 

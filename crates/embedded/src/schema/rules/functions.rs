@@ -201,6 +201,10 @@ fn matches(
 }
 
 /// Strings count in characters, not bytes.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enum is the interpreter's and grows with it"
+)]
 fn size(
     context: &FunctionContext<'_, '_>,
     This(value): This<Value>,
@@ -218,19 +222,21 @@ fn size(
 /// `value.?name`: the member if there is one.
 #[expect(
     clippy::unnecessary_wraps,
-    reason = "the interpreter takes functions that can fail"
+    clippy::needless_pass_by_value,
+    reason = "the interpreter takes functions that can fail and hands them their arguments"
 )]
 fn optional_select(value: Value, name: Arc<String>) -> Result<Value, ExecutionError> {
-    let holder = match &value {
-        Value::Opaque(opaque) => match opaque.downcast_ref::<OptionalValue>() {
-            Some(optional) => optional.value().cloned(),
-            None => None,
-        },
-        other => Some(other.clone()),
+    let opened = if let Value::Opaque(opaque) = &value {
+        let optional = opaque.downcast_ref::<OptionalValue>();
+        optional.and_then(OptionalValue::value)
+    } else {
+        Some(&value)
     };
-    let member = holder.and_then(|holder| match holder {
-        Value::Map(map) => map.map.get(&Key::String(name)).cloned(),
-        _ => None,
+    let member = opened.and_then(|holder| {
+        let Value::Map(map) = holder else {
+            return None;
+        };
+        map.map.get(&Key::String(name)).cloned()
     });
     let optional = member.map_or_else(OptionalValue::none, OptionalValue::of);
     Ok(Value::Opaque(Arc::new(optional)))
