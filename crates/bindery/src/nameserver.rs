@@ -55,7 +55,6 @@ pub(crate) struct Wanted<'a> {
 /// # Errors
 /// If it cannot; the message says what to do.
 pub(crate) async fn start(wanted: Wanted<'_>) -> Result<Running> {
-    address::check_dns_address(wanted.address, FLAG).await?;
     let found = match wanted.server {
         Server::Builtin => None,
         Server::Auto | Server::Named => bindery_embedded::bind::find_named(),
@@ -98,6 +97,7 @@ pub(crate) async fn watch_answers(
 }
 
 async fn start_builtin(wanted: Wanted<'_>) -> Result<Running> {
+    address::check_dns_address(wanted.address, FLAG).await?;
     let Wanted {
         address,
         data,

@@ -1,0 +1,355 @@
+//! A machine on which a user runs Bindery: the process, its folders, and the tools beside it.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use bindery_e2e::process::free_port;
+use bindery_e2e::program::on_path;
+use tempfile::TempDir;
+
+/// Longer than anything takes, even on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+const POLL: Duration = Duration::from_millis(20);
+
+/// The manifests of the quickstart.
+const QUICKSTART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/quickstart");
+
+/// Which name server `up` is told to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    Named,
+    Builtin,
+}
+
+impl Server {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Named => "named",
+            Self::Builtin => "builtin",
+        }
+    }
+}
+
+/// A running `bindery`; dropping it kills it.
+pub(crate) struct Process {
+    child: Child,
+    out: PathBuf,
+    err: PathBuf,
+}
+
+/// A machine with `bindery up`, which is stopped when it is dropped.
+pub(crate) struct Machine {
+    pub(crate) scratch: TempDir,
+    pub(crate) api: u16,
+    pub(crate) dns: u16,
+    pub(crate) metrics: u16,
+    server: Server,
+    process: Option<Process>,
+    runs: usize,
+}
+
+/// Where the binary is; it is built when it is asked for the first time.
+pub(crate) fn program() -> Result<&'static Path> {
+    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let built = PROGRAM.get_or_init(|| build().map_err(|error| format!("{error:#}")));
+    built.as_deref().map_err(|message| anyhow!("{message}"))
+}
+
+/// Says something to whoever runs the tests.
+pub(crate) fn complain(text: &str) {
+    writeln!(std::io::stderr(), "{text}").ok();
+}
+
+/// Looks until `look` finds something.
+pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        ensure!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Runs a program to its end.
+pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<Output> {
+    let path = on_path(program).with_context(|| format!("{program} is not installed"))?;
+    Command::new(path)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot run {program}"))
+}
+
+/// What a program printed, which must have ended well.
+pub(crate) fn text(output: &Output) -> Result<String> {
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    let err = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}\n{out}{err}", output.status);
+    Ok(out)
+}
+
+impl Process {
+    /// Starts `bindery` with its output in files of `folder`.
+    pub(crate) fn start(arguments: &[&str], folder: &Path, run: usize) -> Result<Self> {
+        let (out, err) = (
+            folder.join(format!("out.{run}")),
+            folder.join(format!("err.{run}")),
+        );
+        let child = Command::new(program()?)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(File::create(&out)?)
+            .stderr(File::create(&err)?)
+            .spawn()
+            .context("cannot start bindery")?;
+        Ok(Self { child, out, err })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn out(&self) -> String {
+        fs::read_to_string(&self.out).unwrap_or_default()
+    }
+
+    pub(crate) fn err(&self) -> String {
+        fs::read_to_string(&self.err).unwrap_or_default()
+    }
+
+    /// Sends a signal by name.
+    pub(crate) fn signal(&self, name: &str) -> Result<()> {
+        text(&run("kill", &["-s", name, &self.pid().to_string()])?).map(drop)
+    }
+
+    /// Waits until it ends.
+    pub(crate) fn wait(&mut self) -> Result<ExitStatus> {
+        until("bindery ends", || Ok(self.child.try_wait()?))
+    }
+
+    fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // A gentle end first, so that it stops its own child.
+        if self.is_running() && self.signal("TERM").is_ok() {
+            drop(self.wait());
+        }
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+impl Machine {
+    /// A machine with an empty folder; nothing runs yet.
+    pub(crate) fn idle(server: Server) -> Result<Self> {
+        let scratch = tempfile::tempdir().context("cannot make a scratch folder")?;
+        fs::create_dir(scratch.path().join("zones"))?;
+        let (api, dns, metrics) = (free_port()?, free_port()?, free_port()?);
+        Ok(Self {
+            scratch,
+            api,
+            dns,
+            metrics,
+            server,
+            process: None,
+            runs: 0,
+        })
+    }
+
+    /// A machine on which the quickstart runs and is ready.
+    pub(crate) fn quickstart(server: Server) -> Result<Self> {
+        let mut machine = Self::idle(server)?;
+        for entry in fs::read_dir(QUICKSTART).context("the quickstart is gone")? {
+            let entry = entry?;
+            fs::copy(entry.path(), machine.folder().join(entry.file_name()))?;
+        }
+        machine.start()?;
+        Ok(machine)
+    }
+
+    /// The folder of manifests.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.scratch.path().join("zones")
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.scratch.path().join("data")
+    }
+
+    /// Writes a manifest.
+    pub(crate) fn write(&self, file: &str, content: &str) -> Result<()> {
+        fs::write(self.folder().join(file), content).with_context(|| format!("cannot write {file}"))
+    }
+
+    /// The arguments of `up` on this machine.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let mut line: Vec<String> = ["up", "--server", self.server.as_str()]
+            .map(str::to_owned)
+            .into();
+        line.push(self.folder().display().to_string());
+        line.extend(["--data-dir".to_owned(), self.data().display().to_string()]);
+        for (flag, port) in [
+            ("api", self.api),
+            ("dns", self.dns),
+            ("metrics", self.metrics),
+        ] {
+            line.extend([format!("--{flag}-address"), format!("127.0.0.1:{port}")]);
+        }
+        line
+    }
+
+    /// Starts `up` and waits until it is ready.
+    pub(crate) fn start(&mut self) -> Result<()> {
+        self.launch()?;
+        self.wait_until_ready()
+    }
+
+    /// Starts `up` and does not wait.
+    pub(crate) fn launch(&mut self) -> Result<()> {
+        let arguments = self.arguments();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        self.runs += 1;
+        self.process = Some(Process::start(&arguments, self.scratch.path(), self.runs)?);
+        Ok(())
+    }
+
+    /// Waits until `/readyz` says so.
+    pub(crate) fn wait_until_ready(&mut self) -> Result<()> {
+        let metrics = self.metrics;
+        let process = self.process()?;
+        let ready = until("bindery is ready", || {
+            if !process.is_running() {
+                bail!("bindery ended:\n{}{}", process.out(), process.err());
+            }
+            Ok(fetch(metrics, "/readyz")
+                .ok()
+                .filter(|(code, _)| *code == 200))
+        });
+        ready
+            .map(drop)
+            .with_context(|| format!("{}{}", process.out(), process.err()))
+    }
+
+    pub(crate) fn process(&mut self) -> Result<&mut Process> {
+        self.process.as_mut().context("bindery does not run")
+    }
+
+    /// Sends a signal, waits for the end and says how it ended.
+    pub(crate) fn stop(&mut self, signal: &str) -> Result<ExitStatus> {
+        let mut process = self.process.take().context("bindery does not run")?;
+        process.signal(signal)?;
+        process.wait()
+    }
+
+    /// What `kubectl` does; it may fail.
+    pub(crate) fn try_kubectl(&self, arguments: &[&str]) -> Result<Output> {
+        let path = bindery_e2e::program::kubectl()?;
+        let server = format!("--server=http://127.0.0.1:{}", self.api);
+        Command::new(path)
+            .arg(server)
+            .args(arguments)
+            .env("HOME", self.scratch.path())
+            .env("KUBECONFIG", "/dev/null")
+            .stdin(Stdio::null())
+            .output()
+            .context("cannot run kubectl")
+    }
+
+    /// What `kubectl` prints, which must end well.
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        let output = self.try_kubectl(arguments)?;
+        text(&output).with_context(|| format!("kubectl {}", arguments.join(" ")))
+    }
+
+    /// `kubectl apply` of some YAML, in the ways `arguments` says.
+    pub(crate) fn apply(&self, yaml: &str, arguments: &[&str]) -> Result<String> {
+        let file = self.scratch.path().join("apply.yaml");
+        fs::write(&file, yaml)?;
+        let file = file.display().to_string();
+        self.kubectl(&[&["apply", "-f", &file], arguments].concat())
+    }
+
+    /// What `dig` answers, sorted.
+    pub(crate) fn dig(&self, arguments: &[&str]) -> Result<Vec<String>> {
+        let port = self.dns.to_string();
+        let line = [
+            &["@127.0.0.1", "-p", &port, "+time=2", "+tries=2"],
+            arguments,
+        ]
+        .concat();
+        let answer = text(&run("dig", &line)?)?;
+        let mut lines: Vec<String> = answer.lines().map(str::to_owned).collect();
+        lines.sort();
+        Ok(lines)
+    }
+
+    /// Waits until `dig +short` answers this.
+    pub(crate) fn resolves(&self, query: &[&str], wanted: &[&str]) -> Result<()> {
+        let mut last = Vec::new();
+        let line = [&["+short"], query].concat();
+        until("an answer", || {
+            last = self.dig(&line).unwrap_or_default();
+            Ok((last == wanted).then_some(()))
+        })
+        .with_context(|| format!("dig {query:?} says {last:?}, not {wanted:?}"))
+    }
+}
+
+/// A page of the metrics address: its status and body.
+pub(crate) fn fetch(port: u16, page: &str) -> Result<(u16, String)> {
+    use std::io::Read as _;
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    write!(
+        stream,
+        "GET {page} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
+    let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+    Ok((code.context("no HTTP status")?, body.to_owned()))
+}
+
+/// How a process ended, for a message.
+pub(crate) fn code(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code.to_string(),
+        (None, signal) => format!("signal {signal:?}"),
+    }
+}
+
+/// Builds the binary beside this test, in the same profile.
+fn build() -> Result<PathBuf> {
+    let this = std::env::current_exe().context("a test has a path")?;
+    let folder = this
+        .parent()
+        .and_then(Path::parent)
+        .context("a test lies in deps")?;
+    let target = folder
+        .parent()
+        .context("a profile lies in the target folder")?;
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["build", "--quiet", "--package", "bindery"]);
+    command.arg("--target-dir").arg(target);
+    if folder.ends_with("release") {
+        command.arg("--release");
+    }
+    let built = command.current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let built = built.context("cannot run cargo")?;
+    let errors = String::from_utf8_lossy(&built.stderr);
+    ensure!(built.status.success(), "bindery cannot be built:\n{errors}");
+    Ok(folder.join("bindery"))
+}

@@ -1,0 +1,86 @@
+//! What a user does, as a user types it: the binary, with real `kubectl`, `dig`, `named` and a real
+//! kube-apiserver. `cargo test -p bindery-e2e --test quickstart -- builtin::` runs one name server.
+//!
+//! It must *never* leave a process behind: each is stopped by its pid when its case ends.
+
+mod cluster;
+mod crash;
+mod files;
+mod kubectl;
+mod machine;
+mod messages;
+mod tour;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use machine::{Server, program};
+
+/// Each case has an API, controllers and a name server of its own, so only a few at a time.
+const THREADS: usize = 4;
+
+/// A case on a name server.
+type Case = (&'static str, fn(Server) -> anyhow::Result<()>);
+
+/// Lists the cases of a module.
+macro_rules! cases {
+    ($($name:ident),* $(,)?) => {
+        pub(crate) fn cases() -> Vec<crate::Case> {
+            vec![$((concat!(module_path!(), "::", stringify!($name)), $name)),*]
+        }
+    };
+}
+pub(crate) use cases;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = arguments.test_threads.or(Some(THREADS));
+    let trials = trials();
+    if !arguments.list
+        && let Err(error) = program()
+    {
+        machine::complain(&format!("{error:#}"));
+        return ExitCode::FAILURE;
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trials() -> Vec<Trial> {
+    let everywhere = [
+        tour::cases(),
+        kubectl::cases(),
+        files::cases(),
+        crash::cases(),
+    ];
+    let mut trials = Vec::new();
+    for (name, case) in everywhere.into_iter().flatten() {
+        for server in [Server::Named, Server::Builtin] {
+            trials.push(trial(name, case, server));
+        }
+    }
+    let once = [
+        (messages::cases(), Server::Builtin),
+        (cluster::cases(), Server::Named),
+    ];
+    for (cases, server) in once {
+        trials.extend(
+            cases
+                .into_iter()
+                .map(|(name, case)| trial(name, case, server)),
+        );
+    }
+    trials.push(trial(
+        "quickstart::tour::a_dead_named_is_replaced",
+        tour::a_dead_named_is_replaced,
+        Server::Named,
+    ));
+    trials
+}
+
+fn trial(name: &str, case: fn(Server) -> anyhow::Result<()>, server: Server) -> Trial {
+    let name = format!("{}::{name}", server.as_str());
+    Trial::test(name, move || {
+        case(server).map_err(|error| Failed::from(format!("{error:?}")))
+    })
+}
