@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bindery_core::{Kind, Moment};
 use bindery_engine::Engine;
-use bindery_sources::{Id, Meta};
+use bindery_sources::{Id, Meta, Object};
 use tokio::sync::watch;
 
 use crate::cluster::{Cluster, KINDS, Sighted};
 use crate::publishing;
 use crate::state::State;
+use crate::status::Seen;
 use crate::work::WorkQueue;
 use crate::zone;
 
@@ -118,9 +119,33 @@ impl Context {
         }
     }
 
-    /// Takes in an object as it was seen, from a watch or as the answer to a write.
+    /// Takes in an object as a list or a watch shows it.
+    pub(crate) fn discover(&self, kind: Kind, object: Sighted) {
+        if let Some(meta) = Meta::read(kind, &object.metadata) {
+            self.take_in(meta, object);
+        }
+    }
+
+    /// Takes in an object as the answer to a request shows it. An answer that comes late must not
+    /// bring an object back that the watch has seen go.
     pub(crate) fn see(&self, kind: Kind, object: Sighted) {
-        let affected = self.state().see(kind, object);
+        if let Some(meta) = Meta::read(kind, &object.metadata)
+            && self.state().catalog.meta(&meta.object).is_some()
+        {
+            self.take_in(meta, object);
+        }
+    }
+
+    fn take_in(&self, meta: Meta, object: Sighted) {
+        // What we wrote ourselves comes back by the watch.
+        if self.state().is_known(&meta) {
+            return;
+        }
+        // Reading is most of the work, so it is done without the lock.
+        let labels = object.metadata.labels.unwrap_or_default();
+        let status = Seen::read(&object.status);
+        let object = Object::new(meta, labels, object.spec);
+        let affected = self.state().see(object, status);
         self.push_if_open(affected);
     }
 

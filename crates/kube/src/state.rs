@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use bindery_core::zones::{SyncEvent, Verdict, Withdrawal, ZoneEvent};
 use bindery_core::{Kind, Name, ObjectRef, Reason};
-use bindery_sources::{Catalog, Id, Object};
+use bindery_sources::{Catalog, Id, Meta, Object};
 
-use crate::cluster::Sighted;
 use crate::status::{Memory, Seen};
 use crate::zone::ZoneProgress;
 
@@ -66,28 +65,24 @@ pub(crate) struct Members {
 }
 
 impl State {
+    /// Whether this version of an object, or a newer one, was taken in already.
+    pub(crate) fn is_known(&self, meta: &Meta) -> bool {
+        let known = self.catalog.meta(&meta.object);
+        known.is_some_and(|known| known.version >= meta.version)
+    }
+
     /// Takes in an object as it was seen, and returns the objects to visit.
-    pub(crate) fn see(&mut self, kind: Kind, object: Sighted) -> BTreeSet<Id> {
-        let Sighted {
-            metadata,
-            spec,
-            status,
-        } = object;
-        let Some(object) = Object::read(kind, &metadata, spec) else {
-            return BTreeSet::new();
-        };
-        let version = object.meta.version;
-        let id = Id::clone(&object.meta.object);
-        let known = self.catalog.meta(&id);
-        if known.is_some_and(|known| known.version >= version) {
+    pub(crate) fn see(&mut self, object: Object, status: Seen) -> BTreeSet<Id> {
+        if self.is_known(&object.meta) {
             return BTreeSet::new();
         }
+        let id = Id::clone(&object.meta.object);
         let mut affected = self.catalog.upsert(object);
         let Some(id) = self.catalog.meta(&id).map(|meta| Id::clone(&meta.object)) else {
             return affected;
         };
         let progress = self.progress.entry(Id::clone(&id)).or_default();
-        let seen = std::mem::replace(&mut progress.memory.seen, Seen::read(&status));
+        let seen = std::mem::replace(&mut progress.memory.seen, status);
         // Somebody wrote over us, or a write of ours whose answer was lost arrived late.
         if progress.memory.is_overwritten(&seen) {
             progress.asked = Asked::Nothing;

@@ -100,7 +100,7 @@ async fn follow(ctx: &Context, kind: Kind, version: &mut Option<String>) -> Resu
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 note(version, &object);
-                ctx.see(kind, object);
+                ctx.discover(kind, object);
             }
             WatchEvent::Deleted(object) => {
                 note(version, &object);
@@ -126,7 +126,7 @@ async fn list(ctx: &Context, kind: Kind) -> Result<String, Error> {
         let page = ctx.cluster.fetch_page(kind, token.as_deref()).await?;
         for object in page.items {
             uids.extend(object.metadata.uid.as_deref().map(Arc::from));
-            ctx.see(kind, object);
+            ctx.discover(kind, object);
         }
         token = page.next;
         if token.is_none() {

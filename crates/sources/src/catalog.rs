@@ -341,10 +341,10 @@ impl Catalog {
         }
         for selector in &now {
             for record in self.labels.find(&zone.namespace, selector) {
-                if let Some(entry) = self.records.get_mut(&record) {
-                    if let Err(at) = entry.selected_by.binary_search(zone) {
-                        entry.selected_by.insert(at, Id::clone(zone));
-                    }
+                if let Some(entry) = self.records.get_mut(&record)
+                    && let Err(at) = entry.selected_by.binary_search(zone)
+                {
+                    entry.selected_by.insert(at, Id::clone(zone));
                 }
                 affected.insert(record);
             }

@@ -71,10 +71,15 @@ impl Object {
     /// Reads an object of a kind. `None` where it has no identity, which no API server gives out.
     #[must_use]
     pub fn read(kind: Kind, meta: &ObjectMeta, spec: Value) -> Option<Self> {
-        Some(Self {
-            meta: Meta::read(kind, meta)?,
-            labels: meta.labels.clone().unwrap_or_default(),
-            spec: match kind {
+        let labels = meta.labels.clone().unwrap_or_default();
+        Some(Self::new(Meta::read(kind, meta)?, labels, spec))
+    }
+
+    /// An object whose metadata was read already.
+    #[must_use]
+    pub fn new(meta: Meta, labels: Labels, spec: Value) -> Self {
+        Self {
+            spec: match meta.object.kind {
                 Kind::DnsZone => Spec::Zone(zone(spec)),
                 Kind::ARecord => record::<ARecordSpec>(spec),
                 Kind::AaaaRecord => record::<AaaaRecordSpec>(spec),
@@ -87,7 +92,9 @@ impl Object {
                 Kind::PtrRecord => record::<PtrRecordSpec>(spec),
                 Kind::DnsEndpoint => Spec::Endpoints(endpoints(spec)),
             },
-        })
+            meta,
+            labels,
+        }
     }
 }
 
