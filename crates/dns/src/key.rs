@@ -250,16 +250,31 @@ impl Key {
         self.inner.algorithm
     }
 
+    /// The bytes that a signature with this key takes in a message.
+    #[must_use]
+    pub fn tsig_len(&self) -> usize {
+        usize::from(self.inner.signing.compose_len())
+    }
+
     /// The HMAC of `message` with this key, for protocols other than DNS.
     #[must_use]
     pub fn hmac(&self, message: &[u8]) -> Vec<u8> {
+        hmac::sign(&self.hmac_key(), message).as_ref().to_vec()
+    }
+
+    /// Whether `mac` is the HMAC of `message` with this key, compared in constant time.
+    #[must_use]
+    pub fn verifies(&self, message: &[u8], mac: &[u8]) -> bool {
+        hmac::verify(&self.hmac_key(), message, mac).is_ok()
+    }
+
+    fn hmac_key(&self) -> hmac::Key {
         let algorithm = match self.inner.algorithm {
             Algorithm::HmacSha256 => hmac::HMAC_SHA256,
             Algorithm::HmacSha384 => hmac::HMAC_SHA384,
             Algorithm::HmacSha512 => hmac::HMAC_SHA512,
         };
-        let key = hmac::Key::new(algorithm, &self.inner.secret.0);
-        hmac::sign(&key, message).as_ref().to_vec()
+        hmac::Key::new(algorithm, &self.inner.secret.0)
     }
 
     /// The key as the signing code wants it.

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::key::Key;
 use crate::link::{Down, Link, Ticket};
 use crate::update;
-use crate::wire::{self, Head, MESSAGE_LEN_MAX, Message, Question, TSIG_LEN_MAX, opcode, rcode};
+use crate::wire::{self, Head, MESSAGE_LEN_MAX, Message, Question, opcode, rcode};
 
 mod fault;
 mod read;
@@ -101,7 +101,8 @@ impl Server {
 
     /// Composes and signs a message.
     fn signed(&self, message: &Message) -> Result<(Vec<u8>, Option<Transaction>), Fault> {
-        let limit = MESSAGE_LEN_MAX - self.key.as_ref().map_or(0, |_| TSIG_LEN_MAX);
+        let tsig_len = self.key.as_ref().map_or(0, Key::tsig_len);
+        let limit = MESSAGE_LEN_MAX - tsig_len;
         let mut composed = message.compose(limit).map_err(|_| self.too_long())?;
         let transaction = match &self.key {
             Some(key) => Some(

@@ -50,10 +50,6 @@ pub mod rtype {
 /// The largest message TCP can carry: its length prefix has 16 bits.
 pub const MESSAGE_LEN_MAX: usize = 65_535;
 
-/// Room kept free for the TSIG record: key and algorithm names (2 × 255 at worst), a 64-byte
-/// MAC and 26 fixed bytes.
-pub const TSIG_LEN_MAX: usize = 608;
-
 /// The fixed part of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(

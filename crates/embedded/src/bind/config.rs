@@ -8,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use bindery_dns::Key;
+use zeroize::Zeroizing;
 
 use super::{Options, listed};
 
@@ -67,7 +68,12 @@ pub(super) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(&temporary, path)
 }
 
-fn text(options: &Options, control: SocketAddr, control_key: &Key, supported: &str) -> String {
+fn text(
+    options: &Options,
+    control: SocketAddr,
+    control_key: &Key,
+    supported: &str,
+) -> Zeroizing<String> {
     let folder = quoted(&options.folder);
     let key = options.key.name();
     let listen = match options.address {
@@ -84,7 +90,7 @@ fn text(options: &Options, control: SocketAddr, control_key: &Key, supported: &s
     };
     let notify = notify(&options.notify);
     let optional = optional(supported);
-    format!(
+    Zeroizing::new(format!(
         r#"// Written by Bindery at each start; changes here are lost.
 {key_statement}{control_key_statement}
 controls {{
@@ -130,7 +136,7 @@ options {{
         control_port = control.port(),
         control_key_name = control_key.name(),
         logging = logging(),
-    )
+    ))
 }
 
 /// Warnings and what concerns whole zones; nothing per query or update.
@@ -202,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    fn configured(address: &str, notify: &[&str]) -> String {
+    fn configured(address: &str, notify: &[&str]) -> Zeroizing<String> {
         let options = Options {
             program: "named".into(),
             folder: "/var/lib/bind\"ery".into(),
@@ -229,15 +235,16 @@ mod tests {
         let four = configured("127.0.0.2:5300", &[]);
         assert!(
             four.contains("listen-on port 5300 { 127.0.0.2; };"),
-            "{four}"
+            "{}",
+            *four
         );
         assert!(four.contains("listen-on-v6 { none; };"));
         let six = configured("[::1]:5300", &[]);
-        assert!(six.contains("listen-on-v6 port 5300 { ::1; };"), "{six}");
+        assert!(six.contains("listen-on-v6 port 5300 { ::1; };"), "{}", *six);
         assert!(six.contains("listen-on { none; };"));
         // An address of zeros means all, which BIND has a word for.
         let all = configured("0.0.0.0:5300", &[]);
-        assert!(all.contains("listen-on port 5300 { any; };"), "{all}");
+        assert!(all.contains("listen-on port 5300 { any; };"), "{}", *all);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bindery_core::{RecordData, RecordType};
 use bindery_dns::wire::{
-    self, Head, MESSAGE_LEN_MAX, Message, Question, Row, TSIG_LEN_MAX, class, opcode, rcode, rtype,
+    self, Head, MESSAGE_LEN_MAX, Message, Question, Row, class, opcode, rcode, rtype,
 };
 use domain::base::MessageBuilder;
 use domain::base::message_builder::{HashCompressor, StreamTarget};
@@ -233,9 +233,11 @@ impl Request {
 
     /// The bytes of an answer, cut down to what the asker takes, and signed.
     fn finish(self, mut answer: Message, now: Time48) -> Vec<u8> {
-        let limit = self
-            .limit
-            .saturating_sub(self.signed.as_ref().map_or(0, |_| TSIG_LEN_MAX));
+        let tsig_len = self
+            .signed
+            .as_ref()
+            .map_or(0, |signed| signed.key().compose_len());
+        let limit = self.limit.saturating_sub(usize::from(tsig_len));
         let composed = answer.compose(limit).or_else(|_| {
             answer.head.truncated = true;
             answer.answer.clear();

@@ -19,6 +19,7 @@ pub(crate) fn cases() -> Vec<Case> {
         a_tiny_size_counts_as_512,
         a_truncated_answer_comes_whole_by_tcp,
         an_unknown_option_is_ignored,
+        a_signed_answer_that_fits_is_not_truncated,
     ]
 }
 
@@ -130,5 +131,26 @@ async fn an_unknown_option_is_ignored(scene: Scene) -> Result<()> {
     request.additional.push(option);
     let answer = ask::udp(scene.address, &request).await?;
     ensure!(answer.answer.len() == 2, "{answer:?}");
+    Ok(())
+}
+
+async fn a_signed_answer_that_fits_is_not_truncated(scene: Scene) -> Result<()> {
+    let (request, _) = ask::sign(&question(&scene.name("www"), A.code()), &scene.key)?;
+    let answer = Message::parse(&ask::udp_bytes(scene.address, &request).await?)?;
+    ensure!(
+        !answer.head.truncated && answer.answer.len() == 2,
+        "{answer:?}"
+    );
+    let update = ask::update(
+        &scene,
+        vec![],
+        vec![ask::add(&scene, "n.@ 60 IN A 192.0.2.1")],
+    );
+    let (request, _) = ask::sign(&update, &scene.key)?;
+    let answer = Message::parse(&ask::udp_bytes(scene.address, &request).await?)?;
+    ensure!(
+        !answer.head.truncated && answer.head.rcode == rcode::NOERROR,
+        "{answer:?}"
+    );
     Ok(())
 }
