@@ -40,6 +40,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 const CONTROL_PORT_TRIES: usize = 3;
 
 /// How `named` is set up.
+#[derive(Clone)]
 pub struct Options {
     /// The program; [`find_named`] looks for it.
     pub program: PathBuf,
