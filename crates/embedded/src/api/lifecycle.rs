@@ -205,7 +205,7 @@ impl<'a, 'b> Cascade<'a, 'b> {
         };
         let left = match &*id.resource {
             "namespaces" => self.transaction.namespace_len(&id.name),
-            _ => self.transaction.of_resource(&id.name).len(),
+            _ => self.transaction.resource_len(&id.name),
         };
         if left > 0 {
             return;

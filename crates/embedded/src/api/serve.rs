@@ -232,3 +232,96 @@ fn same_in_constant_time(one: &[u8], other: &[u8]) -> bool {
         .fold(0, |sum, (one, other)| sum | (one ^ other));
     one.len() == other.len() && differences == 0
 }
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn gate(local: &str, token: Option<&str>) -> Gate {
+        Gate {
+            local: local.parse().unwrap(),
+            options: ServeOptions {
+                token: token.map(Into::into),
+                host_names: Vec::new(),
+            },
+            requests: Semaphore::new(1),
+        }
+    }
+
+    fn check(gate: &Gate, headers: &[(&'static str, &str)]) -> u16 {
+        let headers: HeaderMap = headers
+            .iter()
+            .map(|(name, value)| {
+                (
+                    http::HeaderName::from_static(name),
+                    HeaderValue::from_str(value).unwrap(),
+                )
+            })
+            .collect();
+        match gate.check(&Uri::from_static("/api"), &headers) {
+            Ok(()) => 200,
+            Err(failure) => failure.code.as_u16(),
+        }
+    }
+
+    #[test]
+    fn only_its_own_names_reach_it() {
+        let gate = gate("127.0.0.1:6430", None);
+        for host in [
+            "127.0.0.1:6430",
+            "localhost:6430",
+            "localhost",
+            "LOCALHOST:6430",
+            "[::1]:6430",
+        ] {
+            assert_eq!(check(&gate, &[("host", host)]), 200, "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:6430",
+            "127.0.0.1:80",
+            "192.0.2.1:6430",
+            "",
+        ] {
+            assert_eq!(check(&gate, &[("host", host)]), 403, "{host}");
+        }
+        assert_eq!(check(&gate, &[]), 403);
+    }
+
+    #[test]
+    fn a_foreign_origin_is_refused() {
+        let gate = gate("127.0.0.1:6430", None);
+        let own = [
+            ("host", "localhost:6430"),
+            ("origin", "http://localhost:6430"),
+        ];
+        assert_eq!(check(&gate, &own), 200);
+        for origin in [
+            "http://evil.example",
+            "https://localhost:6430",
+            "null",
+            "http://localhost:1",
+        ] {
+            let headers = [("host", "localhost:6430"), ("origin", origin)];
+            assert_eq!(check(&gate, &headers), 403, "{origin}");
+        }
+    }
+
+    #[test]
+    fn an_address_others_can_reach_needs_a_token() {
+        let host = ("host", "192.0.2.1:6430");
+        assert_eq!(check(&gate("192.0.2.1:6430", None), &[host]), 403);
+        let gate = gate("192.0.2.1:6430", Some("secret"));
+        assert_eq!(check(&gate, &[host]), 401);
+        assert_eq!(
+            check(&gate, &[host, ("authorization", "Bearer secre")]),
+            401
+        );
+        assert_eq!(
+            check(&gate, &[host, ("authorization", "Bearer secret")]),
+            200
+        );
+    }
+}

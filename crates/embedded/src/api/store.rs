@@ -67,8 +67,9 @@ struct State {
     uids: BTreeMap<Arc<str>, ObjectId>,
     /// Objects that name a UID as owner, staged ones included.
     dependents: BTreeMap<Arc<str>, BTreeSet<ObjectId>>,
-    /// Number of objects per namespace, staged ones included.
+    /// Number of objects per namespace and per resource, staged ones included.
     namespace_len: BTreeMap<Arc<str>, usize>,
+    resource_len: BTreeMap<Arc<str>, usize>,
     /// The resourceVersion at start; what happened before is not known.
     opened: u64,
     /// The last resourceVersion handed out.
@@ -329,10 +330,15 @@ impl State {
         if let Some(before) = before {
             self.unindex_owners(before);
         } else {
-            self.uids.insert(Arc::clone(&stored.uid), stored.id.clone());
+            let id = &stored.id;
+            self.uids.insert(Arc::clone(&stored.uid), id.clone());
             *self
                 .namespace_len
-                .entry(Arc::clone(&stored.id.namespace))
+                .entry(Arc::clone(&id.namespace))
+                .or_default() += 1;
+            *self
+                .resource_len
+                .entry(Arc::clone(&id.resource))
                 .or_default() += 1;
         }
         for owner in &stored.owners {
@@ -346,12 +352,8 @@ impl State {
     fn unindex(&mut self, stored: &Stored) {
         self.unindex_owners(stored);
         self.uids.remove(&stored.uid);
-        if let Some(len) = self.namespace_len.get_mut(&stored.id.namespace) {
-            *len -= 1;
-            if *len == 0 {
-                self.namespace_len.remove(&stored.id.namespace);
-            }
-        }
+        count_down(&mut self.namespace_len, &stored.id.namespace);
+        count_down(&mut self.resource_len, &stored.id.resource);
     }
 
     fn unindex_owners(&mut self, stored: &Stored) {
@@ -362,6 +364,15 @@ impl State {
                     self.dependents.remove(&owner.uid);
                 }
             }
+        }
+    }
+}
+
+fn count_down(counts: &mut BTreeMap<Arc<str>, usize>, key: &str) {
+    if let Some(len) = counts.get_mut(key) {
+        *len -= 1;
+        if *len == 0 {
+            counts.remove(key);
         }
     }
 }

@@ -56,6 +56,11 @@ impl<'a> Transaction<'a> {
             .unwrap_or(0)
     }
 
+    /// Number of objects of a resource.
+    pub(crate) fn resource_len(&self, resource: &str) -> usize {
+        self.state.resource_len.get(resource).copied().unwrap_or(0)
+    }
+
     /// Every object of a namespace, of every resource.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<ObjectId> {
         let all = self.state.uids.values();

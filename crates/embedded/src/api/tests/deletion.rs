@@ -217,3 +217,22 @@ async fn deletion_preconditions_are_kept() {
     );
     assert!(exists(&api, "a").await);
 }
+
+#[tokio::test]
+async fn a_definition_with_many_objects_goes_with_them() {
+    let api = api();
+    ok(&api, "POST", super::CRDS, &super::definition()).await;
+    for index in 0..500 {
+        ok(
+            &api,
+            "POST",
+            super::THINGS,
+            &super::thing(&format!("t{index}")),
+        )
+        .await;
+    }
+    let path = format!("{}/things.example.com", super::CRDS);
+    ok(&api, "DELETE", &path, &Value::Null).await;
+    assert_eq!(call(&api, "GET", &path, &Value::Null).await.0, 404);
+    assert_eq!(call(&api, "GET", super::THINGS, &Value::Null).await.0, 404);
+}
