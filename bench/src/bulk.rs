@@ -34,7 +34,7 @@ pub(crate) struct Bulk {
     pub(crate) resolvable: Duration,
     /// Until a list showed all of them Ready.
     pub(crate) ready: Duration,
-    /// Requests to the API per record, the user's own among them.
+    /// Requests to the API per record, the user's own among them, the zone's statuses not.
     pub(crate) requests: f64,
     /// Writes that the API counted per record, by its resource versions.
     pub(crate) versions: f64,
@@ -51,7 +51,7 @@ pub(crate) async fn measure(subject: &Subject, zone: &str, count: usize) -> Resu
         })
         .collect();
     let pid = subject.pid()?;
-    let requests = subject.counter(REQUESTS).await?;
+    let requests = requests(subject).await?;
     let version = version(subject).await?;
     let cpu = machine::cpu_seconds(pid)?;
     let begin = Instant::now();
@@ -59,7 +59,7 @@ pub(crate) async fn measure(subject: &Subject, zone: &str, count: usize) -> Resu
     let (resolvable, ready) =
         tokio::try_join!(resolvable(subject, zone, count), ready(subject, count))?;
     let cpu = machine::cpu_seconds(pid)? - cpu;
-    let requests = subject.counter(REQUESTS).await? - requests;
+    let requests = self::requests(subject).await? - requests;
     let versions = self::version(subject).await? - version;
     Ok(Bulk {
         written,
@@ -71,8 +71,15 @@ pub(crate) async fn measure(subject: &Subject, zone: &str, count: usize) -> Resu
     })
 }
 
-/// The requests of Bindery's own controllers.
-const REQUESTS: &str = "bindery_api_requests_total";
+/// The requests of Bindery's own controllers, but for the statuses of zones: a zone is told of all
+/// its records together, at most once in a second.
+async fn requests(subject: &Subject) -> Result<f64> {
+    let all = subject.counter("bindery_api_requests_total").await?;
+    let zones = subject
+        .counter("bindery_api_zone_status_writes_total")
+        .await?;
+    Ok(all - zones)
+}
 
 /// Waits until every record resolves: cheaply by the last one, then by a transfer of the zone.
 pub(crate) async fn resolvable(subject: &Subject, zone: &str, count: usize) -> Result<Instant> {
