@@ -55,7 +55,8 @@ impl Server {
         Fault::new(
             FaultKind::NoSuchZone,
             format!(
-                "name server {} has no zone {zone}; add it there as a primary zone",
+                "name server {} does not serve zone {zone}; add it there as a primary zone, or let \
+                 it answer queries for it from here",
                 self.address
             ),
         )
