@@ -1,7 +1,7 @@
 //! Specs to core values, with problems that name fields.
 
 use bindery_core::record::TTL_MAX;
-use bindery_core::{Name, Problem, RecordData};
+use bindery_core::{Name, Problem, RecordData, Shown};
 
 mod endpoint;
 mod record;
@@ -42,8 +42,9 @@ impl Reading {
         // Relative to the zone, or a top-level name? Guessing would point at the wrong host.
         if name.labels().count() == 1 && !text.ends_with('.') {
             let message = format!(
-                "{text:?} is a single label: write the full name, or end it with a dot if you mean \
-                 the top-level name"
+                "{} is a single label: write the full name, or end it with a dot if you mean \
+                 the top-level name",
+                Shown(text)
             );
             self.problems.push(Problem::invalid(field, message));
             return None;

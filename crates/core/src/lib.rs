@@ -30,7 +30,7 @@ pub use fault::{Fault, FaultKind};
 pub use name::{Name, NameProblem};
 pub use object::{Kind, ObjectRef};
 pub use plan::{Change, Expect};
-pub use problem::Problem;
+pub use problem::{Problem, Shown};
 pub use reason::{ConditionType, Reason};
 pub use record::{
     DataProblem, Record, RecordData, RecordKey, RecordSet, RecordType, Serial, Soa, Text,

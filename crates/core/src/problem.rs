@@ -4,6 +4,9 @@ use std::fmt;
 
 use crate::reason::Reason;
 
+/// The longest summary in characters. A condition's message may have 32,768, other sentences included.
+const SUMMARY_LEN_MAX: usize = 8192;
+
 /// One thing that is wrong with an object, found without asking the world.
 ///
 /// Problems are collected, shown in the object's status and not retried: only an edit cures them.
@@ -40,7 +43,26 @@ impl Problem {
         if problems.len() > SHOWN_MAX {
             shown.push(format!("and {} more", problems.len() - SHOWN_MAX));
         }
-        shown.join("; ")
+        let mut summary = shown.join("; ");
+        if let Some((end, _)) = summary.char_indices().nth(SUMMARY_LEN_MAX) {
+            summary.truncate(end);
+            summary.push('…');
+        }
+        summary
+    }
+}
+
+/// A text that somebody typed, quoted, escaped and cut where it gets too long to read.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a>(pub &'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN_LEN_MAX: usize = 80;
+        match self.0.char_indices().nth(SHOWN_LEN_MAX) {
+            Some((end, _)) => write!(f, "{:?}", format!("{}…", &self.0[..end])),
+            None => write!(f, "{:?}", self.0),
+        }
     }
 }
 
@@ -64,5 +86,13 @@ mod tests {
             many.ends_with("spec.endpoints[4].dnsName: is empty; and 2 more"),
             "{many}"
         );
+    }
+
+    #[test]
+    fn no_author_can_make_a_message_too_long_for_a_condition() {
+        let long = "é".repeat(100_000);
+        assert!(Shown(&long).to_string().ends_with("é…\""));
+        let summary = Problem::summary(&[Problem::invalid(long.clone(), Shown(&long))]);
+        assert_eq!(summary.chars().count(), SUMMARY_LEN_MAX + 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::problem::Problem;
+use crate::problem::{Problem, Shown};
 
 mod index;
 mod objects;
@@ -148,8 +148,10 @@ fn requirement(expression: &Expression<'_>, field: &str) -> Result<Requirement, 
         "Exists" => bare(Test::Exists)?,
         "DoesNotExist" => bare(Test::DoesNotExist)?,
         _ => {
-            let message =
-                format!("unknown operator {operator:?}: write In, NotIn, Exists or DoesNotExist");
+            let message = format!(
+                "unknown operator {}: write In, NotIn, Exists or DoesNotExist",
+                Shown(operator)
+            );
             return Err(Problem::invalid(format!("{field}.operator"), message));
         }
     };

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use bindery_core::selector::Expression;
-use bindery_core::{Name, NameProblem, Problem, Record, RecordData, Selector, Soa};
+use bindery_core::{Name, NameProblem, Problem, Record, RecordData, Selector, Shown, Soa};
 
 use super::Reading;
 use super::record::{ipv4, ipv6};
@@ -113,7 +113,7 @@ fn zone_name(reading: &mut Reading, text: &str) -> Option<Name> {
     let field = "spec.zoneName";
     let name = reading.take(field, Name::parse(text))?;
     if name.is_wildcard() {
-        let message = format!("{text:?} is a wildcard: write the name of a zone");
+        let message = format!("{} is a wildcard: write the name of a zone", Shown(text));
         reading.problems.push(Problem::invalid(field, message));
         return None;
     }

@@ -88,8 +88,16 @@ fn read_label(label: &str, text: &str) -> Result<Label, NameProblem> {
         return read_ascii_label(label, text);
     }
     let invalid = || NameProblem::Idna {
-        label: NameProblem::shown(label),
+        label: label.into(),
     };
+    // Encoding only adds to the length, and takes long for long labels.
+    let length = label.chars().count();
+    if length > LABEL_LEN_MAX {
+        return Err(NameProblem::LabelTooLong {
+            label: label.into(),
+            length: label.len(),
+        });
+    }
     // Underscores and other ASCII are ours to judge, so IDNA gets no deny list of its own.
     let ascii = Uts46::new()
         .to_ascii(
@@ -114,9 +122,8 @@ fn read_ascii_label(label: &str, text: &str) -> Result<Label, NameProblem> {
         rest = after;
         match first {
             b'\\' => {
-                let (byte, after) = read_escape(after).ok_or_else(|| NameProblem::BadEscape {
-                    text: NameProblem::shown(text),
-                })?;
+                let (byte, after) = read_escape(after)
+                    .ok_or_else(|| NameProblem::BadEscape { text: text.into() })?;
                 bytes.push(byte);
                 rest = after;
             }
@@ -151,7 +158,7 @@ fn push_label(
 ) -> Result<(), NameProblem> {
     if label.star && (label.bytes != b"*" || !wire.is_empty()) {
         return Err(NameProblem::Wildcard {
-            label: NameProblem::shown(shown),
+            label: shown.into(),
         });
     }
     wire.push(label_len(label.bytes.len(), shown, text)?);
@@ -161,12 +168,10 @@ fn push_label(
 
 fn label_len(length: usize, label: &str, text: &str) -> Result<u8, NameProblem> {
     match u8::try_from(length) {
-        Ok(0) => Err(NameProblem::EmptyLabel {
-            text: NameProblem::shown(text),
-        }),
+        Ok(0) => Err(NameProblem::EmptyLabel { text: text.into() }),
         Ok(short) if length <= LABEL_LEN_MAX => Ok(short),
         Ok(_) | Err(_) => Err(NameProblem::LabelTooLong {
-            label: NameProblem::shown(label),
+            label: label.into(),
             length,
         }),
     }
@@ -183,7 +188,7 @@ fn check_len(wire: Vec<u8>) -> Result<Vec<u8>, NameProblem> {
 fn bad_character(character: char, text: &str) -> NameProblem {
     NameProblem::BadCharacter {
         character,
-        text: NameProblem::shown(text),
+        text: text.into(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{LABEL_LEN_MAX, NAME_LEN_MAX, Name};
+use crate::problem::Shown;
 
 /// Why a text is not a domain name; the message says what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,12 +14,12 @@ pub enum NameProblem {
     Apex,
     /// Two dots follow each other, or the name begins with a dot.
     EmptyLabel {
-        /// The text as shown to its author.
+        /// The text as its author typed it.
         text: Box<str>,
     },
     /// A label is longer than 63 bytes.
     LabelTooLong {
-        /// The label as shown to its author.
+        /// The label as its author typed it.
         label: Box<str>,
         /// Its length in bytes.
         length: usize,
@@ -30,24 +31,24 @@ pub enum NameProblem {
     },
     /// A backslash is followed by neither a character nor a number up to 255.
     BadEscape {
-        /// The text as shown to its author.
+        /// The text as its author typed it.
         text: Box<str>,
     },
     /// A character that a name may hold only when escaped.
     BadCharacter {
         /// The character.
         character: char,
-        /// The text as shown to its author.
+        /// The text as its author typed it.
         text: Box<str>,
     },
     /// A star that is not the whole leftmost label.
     Wildcard {
-        /// The label as shown to its author.
+        /// The label as its author typed it.
         label: Box<str>,
     },
     /// A Unicode label that IDNA does not allow.
     Idna {
-        /// The label as shown to its author.
+        /// The label as its author typed it.
         label: Box<str>,
     },
     /// An absolute name that does not lie in the zone it was written for.
@@ -61,22 +62,6 @@ pub enum NameProblem {
     Malformed,
 }
 
-impl NameProblem {
-    /// Shows what an author typed: control bytes escaped, cut where it gets too long to read.
-    pub(super) fn shown(text: &str) -> Box<str> {
-        const SHOWN_LEN_MAX: usize = 80;
-        let mut shown: String = text
-            .chars()
-            .take(SHOWN_LEN_MAX)
-            .flat_map(char::escape_debug)
-            .collect();
-        if text.chars().nth(SHOWN_LEN_MAX).is_some() {
-            shown.push('…');
-        }
-        shown.into()
-    }
-}
-
 impl fmt::Display for NameProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -85,11 +70,16 @@ impl fmt::Display for NameProblem {
                 "\"@\" stands for the zone's own name and means nothing here: write the full name",
             ),
             Self::EmptyLabel { text } => {
-                write!(f, "\"{text}\" has an empty label: remove the extra dot")
+                write!(
+                    f,
+                    "{} has an empty label: remove the extra dot",
+                    Shown(text)
+                )
             }
             Self::LabelTooLong { label, length } => write!(
                 f,
-                "label \"{label}\" has {length} bytes, the limit is {LABEL_LEN_MAX}: shorten it",
+                "label {} has {length} bytes, the limit is {LABEL_LEN_MAX}: shorten it",
+                Shown(label),
             ),
             Self::NameTooLong { length } => write!(
                 f,
@@ -97,23 +87,27 @@ impl fmt::Display for NameProblem {
             ),
             Self::BadEscape { text } => write!(
                 f,
-                "\"{text}\" has a bad escape: after a backslash write one character, or three \
-                 digits up to 255",
+                "{} has a bad escape: after a backslash write one character, or three digits up to \
+                 255",
+                Shown(text),
             ),
             Self::BadCharacter { character, text } => write!(
                 f,
-                "\"{text}\" contains {character:?}: remove it, or write it as \\{:03}",
+                "{} contains {character:?}: remove it, or write it as \\{:03}",
+                Shown(text),
                 u32::from(*character),
             ),
             Self::Wildcard { label } => write!(
                 f,
-                "label \"{label}\" contains \"*\": a wildcard must be the whole leftmost label, \
-                 as in *.example.com",
+                "label {} contains \"*\": a wildcard must be the whole leftmost label, as in \
+                 *.example.com",
+                Shown(label),
             ),
             Self::Idna { label } => write!(
                 f,
-                "label \"{label}\" is not a valid internationalised label: check its characters, \
-                 or write its xn-- form",
+                "label {} is not a valid internationalised label: check its characters, or write \
+                 its xn-- form",
+                Shown(label),
             ),
             Self::OutsideZone { name, zone } => write!(
                 f,

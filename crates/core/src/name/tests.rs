@@ -122,6 +122,18 @@ fn limits_are_those_of_rfc_1035() {
 }
 
 #[test]
+fn huge_texts_are_refused_with_short_messages() {
+    for text in [
+        "a".repeat(2_000_000),
+        "ü".repeat(1_000_000),
+        "a.".repeat(1_000_000),
+    ] {
+        let problem = Name::parse(&text).expect_err("far beyond every limit");
+        assert!(problem.to_string().len() < 400, "{problem}");
+    }
+}
+
+#[test]
 fn names_in_a_zone_are_relative_unless_they_end_with_a_dot() {
     check_in("@", "example.com", "example.com.");
     check_in("", "example.com", "example.com.");

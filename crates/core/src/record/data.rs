@@ -8,6 +8,7 @@ use super::rtype::RecordType;
 use super::text::{Text, write_quoted};
 use super::wire;
 use crate::name::{Name, NameProblem};
+use crate::problem::Shown;
 
 /// The longest record data that a message can carry (RFC 1035 section 3.2.1).
 pub const RDATA_LEN_MAX: usize = 65_535;
@@ -277,52 +278,48 @@ impl fmt::Display for DataProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(problem) => problem.fmt(f),
-            Self::NotIpv4 { text } => {
-                write!(
-                    f,
-                    "{text:?} is not an IPv4 address: write one such as 192.0.2.1"
-                )
-            }
-            Self::NotIpv6 { text } => {
-                write!(
-                    f,
-                    "{text:?} is not an IPv6 address: write one such as 2001:db8::1"
-                )
-            }
-            Self::BadNumber { field, text, max } => {
-                write!(
-                    f,
-                    "{field} is {text:?}: write a whole number from 0 to {max}"
-                )
-            }
+            Self::NotIpv4 { text } => write!(
+                f,
+                "{} is not an IPv4 address: write one such as 192.0.2.1",
+                Shown(text)
+            ),
+            Self::NotIpv6 { text } => write!(
+                f,
+                "{} is not an IPv6 address: write one such as 2001:db8::1",
+                Shown(text)
+            ),
+            Self::BadNumber { field, text, max } => write!(
+                f,
+                "{field} is {}: write a whole number from 0 to {max}",
+                Shown(text)
+            ),
             Self::Missing { field } => write!(f, "the {field} is missing: write it"),
-            Self::Surplus { text } => write!(f, "{text:?} is more than the type takes: remove it"),
+            Self::Surplus { text } => {
+                write!(f, "{} is more than the type takes: remove it", Shown(text))
+            }
             Self::BadText { text } => write!(
                 f,
-                "{text:?} has quotes that do not close or a bad escape: write a quote as \\\" and \
-                 a backslash as \\\\"
+                "{} has quotes that do not close or a bad escape: write a quote as \\\" and a \
+                 backslash as \\\\",
+                Shown(text)
             ),
             Self::BadTag { text } => write!(
                 f,
-                "{text:?} is not a CAA tag: write letters and digits, such as issue or iodef"
+                "{} is not a CAA tag: write letters and digits, such as issue or iodef",
+                Shown(text)
             ),
-            Self::TooLong { length } => {
-                write!(
-                    f,
-                    "the data has {length} bytes, the limit is {RDATA_LEN_MAX}: shorten it"
-                )
-            }
+            Self::TooLong { length } => write!(
+                f,
+                "the data has {length} bytes, the limit is {RDATA_LEN_MAX}: shorten it"
+            ),
             Self::UnknownType { text } => write!(
                 f,
-                "{text:?} is not a record type: write one such as A, AAAA, CNAME or TXT"
+                "{} is not a record type: write one such as A, AAAA, CNAME or TXT",
+                Shown(text)
             ),
             Self::Malformed { rtype } => write!(f, "the bytes are not the data of {rtype} records"),
         }
     }
 }
 
-impl std::error::Error for DataProblem {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        None
-    }
-}
+impl std::error::Error for DataProblem {}
