@@ -110,7 +110,9 @@ impl EmbeddedApi {
             registry: Registry::new(),
             environment: options.environment,
         };
-        core.create_namespaces();
+        let version = core.create_namespaces();
+        // A failure shows in the log and in the first write; opening has nothing to add.
+        let _settled = futures::executor::block_on(core.store.settled(version));
         Ok(Self {
             core: Arc::new(core),
         })
@@ -128,7 +130,7 @@ impl EmbeddedApi {
 
 impl Core {
     /// The namespaces every cluster has.
-    fn create_namespaces(&self) {
+    fn create_namespaces(&self) -> u64 {
         let mut transaction = self.store.begin();
         for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
             let id = ObjectId {
@@ -151,7 +153,7 @@ impl Core {
         }
         // Nobody can have seen anything of this store before it was opened.
         transaction.forget_past();
-        transaction.finish();
+        transaction.finish()
     }
 
     /// The current time as Kubernetes writes it.
