@@ -37,11 +37,15 @@ const RESERVED: [&str; 21] = [
 ];
 
 /// A value with the types that its schema gives; of resources, only the named metadata is seen.
+/// A field that is null is not there.
 pub(crate) fn value(node: &Node, value: &Value, is_resource: bool) -> CelValue {
     match value {
         Value::Object(object) => {
             let mut members = HashMap::with_capacity(object.len());
             for (name, member) in object {
+                if member.is_null() && node.properties.contains_key(name) {
+                    continue;
+                }
                 let (name, member) = match (node.properties.get(name), &node.additional) {
                     (Some(_) | None, _) if is_resource && name == "metadata" => {
                         (name.clone(), metadata(member))

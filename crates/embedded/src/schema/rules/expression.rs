@@ -6,7 +6,7 @@ use kube_cel::cel::{Context, ExecutionError, Value};
 
 use crate::schema::node::{Additional, Node, Type};
 use crate::schema::rules::bind::escape;
-use crate::schema::rules::functions::{OPTIONAL_SELECT, is_known};
+use crate::schema::rules::functions::{OPTIONAL_SELECT, PRINTED_TIME, is_known};
 
 /// Longest expression that is read; real ones stay far below.
 const LENGTH_MAX: usize = 16 * 1024;
@@ -147,6 +147,22 @@ impl Survey<'_> {
                 if let Some(problem) = self.missing_field(&select.operand, &select.field) {
                     self.refuse(problem);
                 }
+                let is_optional = matches!(&select.operand.expr, Expr::Call(call)
+                    if call.func_name == OPTIONAL_SELECT);
+                if is_optional && !select.test {
+                    // What follows `.?` is optional as well.
+                    let operand = std::mem::take(&mut *select.operand);
+                    let field = LiteralValue::String(select.field.as_str().into());
+                    let field = IdedExpr {
+                        id: expression.id,
+                        expr: Expr::Literal(field),
+                    };
+                    expression.expr = Expr::Call(CallExpr {
+                        func_name: OPTIONAL_SELECT.to_owned(),
+                        target: None,
+                        args: vec![operand, field],
+                    });
+                }
             }
             Expr::List(list) => {
                 for element in &mut list.elements {
@@ -203,6 +219,18 @@ impl Survey<'_> {
         for argument in &mut call.args {
             self.visit(argument, depth + 1, loops);
         }
+        if call.func_name == "string" && call.target.is_none() {
+            // The interpreter does not print times and durations as Kubernetes does.
+            for argument in &mut call.args {
+                let inner = std::mem::take(argument);
+                argument.id = inner.id;
+                argument.expr = Expr::Call(CallExpr {
+                    func_name: PRINTED_TIME.to_owned(),
+                    target: None,
+                    args: vec![inner],
+                });
+            }
+        }
     }
 
     /// Selecting a field that the schema does not have is refused when the rule is written.
@@ -212,7 +240,6 @@ impl Survey<'_> {
         let has_metadata = is_root && ["metadata", "apiVersion", "kind"].contains(&field);
         let is_closed = node.kind == Type::Object
             && matches!(node.additional, Additional::Unsaid)
-            && !node.keeps_unknown
             && !node.embedded;
         if has_metadata || !is_closed || member(node, field).is_some() {
             return None;

@@ -14,6 +14,20 @@ use crate::schema::compile;
 
 /// The name under which we do the work of the operator `.?`.
 pub(crate) const OPTIONAL_SELECT: &str = "@optional_select";
+/// The name under which we print times and durations before they become strings.
+pub(crate) const PRINTED_TIME: &str = "@printed_time";
+/// Types by name, as `type()` gives them.
+const TYPES: &[&str] = &[
+    "bool",
+    "bytes",
+    "double",
+    "int",
+    "list",
+    "map",
+    "null_type",
+    "string",
+    "uint",
+];
 /// Compiled patterns kept per thread; a rule's patterns are nearly always literals.
 const PATTERNS_MAX: usize = 256;
 
@@ -49,6 +63,7 @@ const STANDARD: &[&str] = &[
     "startsWith",
     "string",
     "timestamp",
+    "type",
     "uint",
     "value",
 ];
@@ -168,6 +183,11 @@ pub(crate) fn base() -> &'static Context<'static> {
         context.add_function("size", size);
         context.add_function("dyn", Ok::<Value, ExecutionError>);
         context.add_function(OPTIONAL_SELECT, optional_select);
+        context.add_function(PRINTED_TIME, printed_time);
+        context.add_function("type", type_name);
+        for name in TYPES {
+            context.add_variable_from_value(*name, type_value(name));
+        }
         context
     });
     &BASE
@@ -217,6 +237,60 @@ fn size(
         _ => return Err(context.error("no such overload")),
     };
     Ok(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// The type of a value, equal to the variable of that name.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    clippy::unnecessary_wraps,
+    clippy::needless_pass_by_value,
+    reason = "the interpreter takes functions that can fail, and its enum grows with it"
+)]
+fn type_name(value: Value) -> Result<Value, ExecutionError> {
+    let name = match &value {
+        Value::Bool(_) => "bool",
+        Value::Bytes(_) => "bytes",
+        Value::Float(_) => "double",
+        Value::Int(_) => "int",
+        Value::UInt(_) => "uint",
+        Value::List(_) => "list",
+        Value::Map(_) => "map",
+        Value::Null => "null_type",
+        Value::String(_) => "string",
+        Value::Timestamp(_) => "google.protobuf.Timestamp",
+        Value::Duration(_) => "google.protobuf.Duration",
+        _ => "dyn",
+    };
+    Ok(type_value(name))
+}
+
+fn type_value(name: &str) -> Value {
+    Value::String(Arc::new(format!("@type {name}")))
+}
+
+/// Times as `2021-01-01T00:00:00Z`, durations as `7200s`; all else as it is.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    clippy::unnecessary_wraps,
+    reason = "the interpreter takes functions that can fail, and its enum grows with it"
+)]
+fn printed_time(value: Value) -> Result<Value, ExecutionError> {
+    let text = match &value {
+        Value::Timestamp(time) => time.to_utc().format("%Y-%m-%dT%H:%M:%S%.fZ").to_string(),
+        Value::Duration(span) => {
+            let nanos = span.subsec_nanos().unsigned_abs();
+            let sign = if span.num_seconds() == 0 && span.subsec_nanos() < 0 {
+                "-"
+            } else {
+                ""
+            };
+            let fraction = format!(".{nanos:09}");
+            let fraction = fraction.trim_end_matches('0').trim_end_matches('.');
+            format!("{sign}{}{fraction}s", span.num_seconds())
+        }
+        _ => return Ok(value),
+    };
+    Ok(Value::String(Arc::new(text)))
 }
 
 /// `value.?name`: the member if there is one.

@@ -99,6 +99,10 @@ fn the_language_of_kubernetes_is_spoken() {
         "'%d-%s'.format([self.ttl, 'x']) == '300-x'",
         "true || self.min > 1",
         "dyn(self.ttl) == 300",
+        "self.?labels.missing.orValue('none') == 'none'",
+        "type(self.name) == string && type(self.ttl) == int",
+        "string(self.at) == '2026-01-01T00:00:00Z'",
+        "string(duration('2h')) == '7200s'",
     ] {
         check(&json!([{"rule": rule}]), &value, None, "[]");
     }
