@@ -279,6 +279,9 @@ impl Core {
     ) -> Result<Value, Failure> {
         let call = request.call;
         let kind = &call.target.kind;
+        if !applied["metadata"]["managedFields"].is_null() {
+            return Err(Failure::bad_request("metadata.managedFields must be nil"));
+        }
         let result = server_side_apply(ApplyRequest {
             live,
             applied,

@@ -249,6 +249,25 @@ fn built_in_lists_merge_by_their_keys() {
 }
 
 #[test]
+fn owner_references_are_owned_each_as_a_whole() {
+    let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c",
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "1"}]}});
+    let request = UpdateRequest {
+        before: None,
+        manager: "alice",
+        schema: None,
+        now: "2026-11-15T22:00:00Z",
+        subresource: "",
+        api_version: "v1",
+    };
+    track_update(request, &mut object);
+    assert_eq!(
+        fields(&object, "alice"),
+        json!({"f:metadata": {"f:ownerReferences": {".": {}, "k:{\"uid\":\"1\"}": {}}}})
+    );
+}
+
+#[test]
 fn many_writers_end_in_few_entries() {
     let mut stored = update(None, object(&json!({"ttl": 0})), "writer-0");
     for index in 1..20 {

@@ -1,5 +1,7 @@
 //! `metadata.managedFields`: who last wrote which field.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use crate::patch::compare::{self, Difference};
@@ -13,6 +15,7 @@ const ANCIENT: &str = "ancient-changes";
 
 /// Parts that Go programs always write, even empty, from the outside in: nobody adds them.
 const ALWAYS_THERE: &[&str] = &[
+    "/source",
     "/spec",
     "/spec/names",
     "/spec/strategy",
@@ -54,7 +57,7 @@ pub fn track_update(request: UpdateRequest<'_>, after: &mut Value) {
     };
     let shape = shape_of(request.schema, after);
     let difference = match request.before {
-        Some(before) => compare::objects(before, after, shape),
+        Some(before) => compare::objects(&completed(before, after, shape), after, shape),
         None => compare::objects(&skeleton(shape, after), after, shape),
     };
     let Difference { changed, removed } = difference;
@@ -230,6 +233,21 @@ pub(crate) fn skeleton(shape: Shape<'_>, object: &Value) -> Value {
         }
     }
     empty
+}
+
+/// The stored object with the parts that it would have on a real server.
+fn completed<'a>(before: &'a Value, after: &Value, shape: Shape<'_>) -> Cow<'a, Value> {
+    let mut completed = Cow::Borrowed(before);
+    if let Shape::Known { .. } = shape {
+        for name in ["spec", "status"] {
+            let is_new =
+                before.get(name).is_none() && after.get(name).is_some_and(Value::is_object);
+            if is_new {
+                completed.to_mut()[name] = json!({});
+            }
+        }
+    }
+    completed
 }
 
 /// The entries to start from; none if ownership is not tracked for this object.

@@ -55,6 +55,7 @@ pub(crate) enum Keys<'a> {
 
 /// Lists of built-in kinds that merge by key.
 const KEYED: &[(&str, &[&str])] = &[
+    ("addresses", &["type"]),
     ("conditions", &["type"]),
     ("containers", &["name"]),
     ("env", &["name"]),
@@ -77,6 +78,8 @@ const KEYED: &[(&str, &[&str])] = &[
 ];
 /// Lists of built-in kinds that are sets.
 const SETS: &[&str] = &["finalizers", "podCIDRs"];
+/// Lists of built-in kinds whose items are owned as a whole.
+const WHOLE_ITEMS: &[&str] = &["imagePullSecrets", "ownerReferences", "secrets"];
 /// Objects of built-in kinds that are owned as a whole.
 const WHOLE: &[&str] = &[
     "configMapKeyRef",
@@ -120,6 +123,7 @@ impl<'a> Shape<'a> {
     pub(crate) fn item(self) -> Self {
         match self {
             Self::Schema(node) => node.items.as_deref().map_or(Self::Free, Self::Schema),
+            Self::Known { name, .. } if WHOLE_ITEMS.contains(&name) => Self::Atomic,
             Self::Known { ports, .. } => Self::Known { ports, name: "" },
             Self::Free => Self::Free,
             Self::Atomic => Self::Atomic,
@@ -198,7 +202,6 @@ pub(crate) fn strategic_key(ports: Ports, name: &str) -> Option<&'static str> {
         ("ports", Ports::Container) => Some("containerPort"),
         ("ports", Ports::Service) => Some("port"),
         ("ports", Ports::Endpoints) => None,
-        ("addresses", _) => Some("type"),
         (name, _) => KEYED
             .iter()
             .find(|(list, _)| *list == name)
