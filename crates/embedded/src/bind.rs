@@ -35,9 +35,9 @@ const START_POLL: Duration = Duration::from_millis(20);
 /// How long `named` may take to write its zones and end after being told to.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How often a free port for the control channel is tried: another process may take it between
-/// our looking and `named`'s binding.
-const CONTROL_PORT_TRIES: usize = 3;
+/// How often free ports are looked for: another process may take one between our looking and
+/// `named`'s binding.
+const PORT_TRIES: usize = 3;
 
 /// How `named` is set up.
 #[derive(Clone)]
@@ -146,17 +146,16 @@ impl Named {
             source,
         })?;
         process::end_leftover(&options.folder, STOP_TIMEOUT).await;
-        options.address = free_address(options.address).map_err(|source| Start::Address {
-            address: options.address,
-            source,
-        })?;
         let supported = process::defaults(&options.program).await;
-        for _ in 1..CONTROL_PORT_TRIES {
+        let wanted = options.address;
+        for _ in 1..PORT_TRIES {
+            options.address = chosen(wanted)?;
             match Self::start_once(&options, &supported).await {
                 Err(Start::Silent { .. }) => {}
                 started => return started,
             }
         }
+        options.address = chosen(wanted)?;
         Self::start_once(&options, &supported).await
     }
 
@@ -207,8 +206,7 @@ impl Named {
             if self.host.is_up().await {
                 return Ok(());
             }
-            let refused = log_tail(&path).contains("couldn't add command channel");
-            if Instant::now() > deadline || refused {
+            if Instant::now() > deadline || has_lost_a_port(&path) {
                 let address = options.address;
                 return Err(Start::Silent {
                     address,
@@ -256,6 +254,20 @@ fn first_serial(options: &Options) -> u32 {
     (options.random)()
         .first_chunk::<4>()
         .map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}
+
+/// The address to start with.
+fn chosen(wanted: SocketAddr) -> Result<SocketAddr, Start> {
+    free_address(wanted).map_err(|source| Start::Address {
+        address: wanted,
+        source,
+    })
+}
+
+/// Whether `named` found a port taken; it goes on without, so there is nothing to wait for.
+fn has_lost_a_port(log: &Path) -> bool {
+    let text = std::fs::read(log).unwrap_or_default();
+    String::from_utf8_lossy(&text).contains("address in use")
 }
 
 /// The address with a port that is free for UDP and TCP, checked by binding both.

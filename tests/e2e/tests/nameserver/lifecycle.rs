@@ -169,7 +169,8 @@ async fn acknowledged_updates_survive_kill_9(scene: Scene) -> Result<()> {
         acknowledged >= 39,
         "only {acknowledged} updates before the kill"
     );
-    let server = Own::start(scene.kind, folder.path(), address, Vec::new()).await?;
+    let server = Own::start(scene.kind, folder.path(), loopback(), Vec::new()).await?;
+    let address = server.address();
     let content = client(address).transfer(&zone).await?;
     for number in 0..acknowledged {
         ensure!(
@@ -190,7 +191,8 @@ async fn zones_and_updates_survive_a_restart(scene: Scene) -> Result<()> {
     client(address).update(&zone, &[host(&zone, 1)]).await?;
     client(address).update(&second, &[host(&second, 1)]).await?;
     server.stop().await?;
-    let mut server = Own::start(scene.kind, folder.path(), address, Vec::new()).await?;
+    let mut server = Own::start(scene.kind, folder.path(), loopback(), Vec::new()).await?;
+    let address = server.address();
     for zone in [&zone, &second] {
         ensure!(client(address).serial(zone).await?.0 == 101, "{zone}");
         let back = client(address).read(zone, &[host(zone, 1).key]).await?;
@@ -206,10 +208,10 @@ async fn a_deleted_zone_stays_deleted_after_a_restart(scene: Scene) -> Result<()
     let folder = TempDir::new()?;
     let zone = scene.zone.clone();
     let mut server = own(scene.kind, folder.path(), &zone).await?;
-    let address = server.address();
     server.delete(&zone).await?;
     server.kill().await?;
-    let mut server = Own::start(scene.kind, folder.path(), address, Vec::new()).await?;
+    let mut server = Own::start(scene.kind, folder.path(), loopback(), Vec::new()).await?;
+    let address = server.address();
     let fault = client(address)
         .serial(&zone)
         .await
@@ -372,12 +374,12 @@ async fn one_that_was_left_behind_is_ended(scene: Scene) -> Result<()> {
 async fn a_zone_whose_file_was_lost_is_made_again(scene: Scene) -> Result<()> {
     let folder = TempDir::new()?;
     let server = own(Kind::Named, folder.path(), &scene.zone).await?;
-    let address = server.address();
     server.stop().await?;
     for entry in std::fs::read_dir(folder.path().join("zones"))? {
         std::fs::remove_file(entry?.path())?;
     }
-    let mut server = Own::start(Kind::Named, folder.path(), address, Vec::new()).await?;
+    let mut server = Own::start(Kind::Named, folder.path(), loopback(), Vec::new()).await?;
+    let address = server.address();
     server
         .create(&scene.zone, &scene::records(&scene.zone))
         .await?;
