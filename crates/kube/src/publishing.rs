@@ -3,9 +3,10 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bindery_core::zones::SyncEvent;
-use bindery_core::{Adoption, Declaration, Moment, Name, Problem};
+use bindery_core::{Adoption, Declaration, Moment, Name, Problem, Reason};
 use bindery_sources::{Decision, Id, Life, MetadataPatch, Step};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -19,6 +20,9 @@ use crate::work::Visit;
 
 /// Steps of one visit: write down, declare, tell, tidy up, and once more after an edit.
 pub(crate) const STEPS_MAX: usize = 8;
+
+/// How long an object may be without a zone before its author is told for the first time.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 /// What is known of an object.
 pub(crate) struct Observed {
@@ -165,6 +169,28 @@ fn declare(object: &Id, ctx: &Context, mut declaration: Declaration, content: u6
     declaration.revision = progress.revision;
     // Under the lock, so that declarations of one object arrive in their order.
     ctx.engine.declare(declaration);
+}
+
+/// When to look again at an object that has no zone yet and was never told so: a zone that is
+/// applied together with its records may arrive a moment later than they do.
+pub(crate) fn patience(object: &Id, ctx: &Context, news: &News) -> Option<Visit> {
+    const HOMELESS: [Reason; 3] = [
+        Reason::NotSelected,
+        Reason::ZoneNotFound,
+        Reason::NoMatchingZone,
+    ];
+    let homeless = |problem: &Problem| HOMELESS.contains(&problem.reason);
+    if !news.problems.iter().any(homeless) {
+        return None;
+    }
+    let mut state = ctx.state();
+    let progress = state.progress.get_mut(object)?;
+    if progress.memory.told.is_some() || !progress.memory.seen.is_blank() {
+        return None;
+    }
+    let now = Instant::now();
+    let until = *progress.patience.get_or_insert(now + PATIENCE);
+    (now < until).then_some(Visit::At(until))
 }
 
 /// Writes a status if it differs from the one that stands.

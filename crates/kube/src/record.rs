@@ -18,7 +18,12 @@ pub(crate) async fn reconcile(object: &Id, ctx: &Context) -> Result<Visit, Error
         let observed = publishing::observe(object, ctx);
         match publishing::plan(observed) {
             Plan::Rest => return Ok(Visit::OnChange),
-            Plan::Report(news) => report(object, ctx, &news).await?,
+            Plan::Report(news) => {
+                if let Some(visit) = publishing::patience(object, ctx, &news) {
+                    return Ok(visit);
+                }
+                report(object, ctx, &news).await?;
+            }
             Plan::Forget => {
                 publishing::apply(object, ctx, Plan::Forget).await?;
                 return Ok(Visit::OnChange);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bindery_core::zones::{SyncEvent, Verdict, Withdrawal, ZoneEvent};
 use bindery_core::{Kind, Name, ObjectRef, Reason};
 use bindery_sources::{Catalog, Id, Meta, Object};
+use tokio::time::Instant;
 
 use crate::status::{Memory, Seen};
 use crate::zone::ZoneProgress;
@@ -36,6 +37,8 @@ pub(crate) struct Progress {
     pub(crate) settled: bool,
     pub(crate) shown: Option<Shown>,
     pub(crate) zones: Box<[Id]>,
+    /// Until when it is not told that it has no zone.
+    pub(crate) patience: Option<Instant>,
 }
 
 /// What was last done with an object's wishes; the number stands for their content.

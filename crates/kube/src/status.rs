@@ -39,6 +39,11 @@ impl Seen {
         }
     }
 
+    /// Whether nothing was ever said.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.conditions.is_empty()
+    }
+
     /// Since when a condition has this status, if it is `now` that it is written.
     pub(crate) fn since(&self, condition: &Condition, now: Moment) -> Moment {
         self.conditions

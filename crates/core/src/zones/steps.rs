@@ -171,7 +171,7 @@ impl Zones {
             let keys = self
                 .known
                 .get(name)
-                .map_or_else(Vec::new, super::Zone::next_keys);
+                .map_or_else(Vec::new, Zone::next_keys);
             if keys.is_empty() {
                 break;
             }
@@ -303,7 +303,7 @@ impl Zones {
     }
 }
 
-impl super::Zone {
+impl Zone {
     /// Sick sets whose time has come are looked at again.
     fn readmit(&mut self, now: Duration) {
         let due: Vec<RecordKey> = self

@@ -110,3 +110,14 @@ async fn a_zone_that_vanished_from_a_managed_server_is_served_again() {
     bench.server.lose_zone(&name("example.com"));
     bench.until_lines(&[WWW_LINE]).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_zone_that_arrives_a_moment_later_costs_no_status() {
+    let bench = Bench::managed().await;
+    bench.create(WWW).await;
+    bench.create(ZONE).await;
+    bench.until_ready("ARecord/www").await;
+    bench.settle().await;
+    // Two finalizers, one of the zone and one of the record, and one status.
+    assert_eq!(bench.writes(), (2, 1));
+}
