@@ -44,11 +44,17 @@ impl Core {
     /// A change that was staged is made; only the answer is lost.
     pub(crate) async fn replace(&self, call: &Call) -> Result<Reply, Failure> {
         let options = &WriteOptions::read(&call.query, &call.parts.headers, "UpdateOptions")?;
-        let (value, surplus) = admission::decode(call)?;
+        let (mut value, surplus) = admission::decode(call)?;
         let name = call.target.name.as_deref().unwrap_or_default();
         let missing = self.store.latest(&call.target.id_of(name)).is_none();
         if call.target.kind.has(Habit::Upsert) && missing && call.target.part == Part::Whole {
             return self.create_object(call, value, surplus, options).await;
+        }
+        if missing && call.target.part == Part::Whole {
+            // A body that cannot be read is told before an object that is not there.
+            let draft = Draft { core: self, call, options, before: None };
+            draft.shape(&mut value, surplus)?;
+            return Err(Failure::not_found(call.target.kind.subject(), name));
         }
         let request = Request {
             call,
@@ -118,10 +124,12 @@ impl Core {
                 }
             }
             let edit = |current: &Value| self.applied(request, Some(current), applied, *force);
-            return self.change(request, Ownership::Declared, edit).await;
+            let changed = self.change(request, Ownership::Declared, edit).await?;
+            return Ok(answer(call, changed));
         }
-        self.change(request, Ownership::Tracked, |current| edit.apply(current))
-            .await
+        let edit = |current: &Value| edit.apply(current);
+        let changed = self.change(request, Ownership::Tracked, edit).await?;
+        Ok(answer(call, changed))
     }
 
     /// Replaces an object by what `edit` makes of its newest state, again if others wrote meanwhile.
@@ -133,7 +141,7 @@ impl Core {
         request: &Request<'_>,
         ownership: Ownership,
         edit: impl Fn(&Value) -> Result<Value, Failure>,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<(Arc<Stored>, Vec<String>), Failure> {
         let call = request.call;
         let kind = &call.target.kind;
         let name = call.target.name.as_deref().unwrap_or_default();
@@ -166,9 +174,7 @@ impl Core {
                 }
             };
             self.settle(version).await?;
-            let mut reply = present::object(call, StatusCode::OK, &stored);
-            reply.warnings = warnings;
-            return Ok(reply);
+            return Ok((stored, warnings));
         }
         Err(Failure::stale(kind.subject(), name))
     }
@@ -352,6 +358,12 @@ fn check_patch_options(call: &Call, media_type: &str) -> Result<(), Failure> {
         return Err(Failure::invalid(subject, "", &[fault]));
     }
     Ok(())
+}
+
+fn answer(call: &Call, (stored, warnings): (Arc<Stored>, Vec<String>)) -> Reply {
+    let mut reply = present::object(call, StatusCode::OK, &stored);
+    reply.warnings = warnings;
+    reply
 }
 
 /// A patch fault as the real server answers it.

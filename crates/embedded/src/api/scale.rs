@@ -6,7 +6,7 @@ use super::Core;
 use super::failure::{Failure, Fault};
 use super::kinds::Kind;
 use super::modify::{Ownership, Request};
-use super::present::at;
+use super::present::{self, at};
 use super::service::{Call, Reply};
 
 impl Core {
@@ -29,12 +29,9 @@ impl Core {
         let call = request.call;
         let kind = &call.target.kind;
         let changed = |current: &Value| rescaled(kind, current, &edit);
-        let reply = self.change(request, Ownership::Tracked, changed).await?;
-        let name = call.target.name.as_deref().unwrap_or_default();
-        let stored = self.store.visible(&call.target.id_of(name));
-        let value = stored.map(|stored| stored.value()).unwrap_or_default();
-        let mut answer = Reply::ok(&scale(kind, &value));
-        answer.warnings = reply.warnings;
+        let (stored, warnings) = self.change(request, Ownership::Tracked, changed).await?;
+        let mut answer = Reply::ok(&scale(kind, &present::converted(kind, &stored)));
+        answer.warnings = warnings;
         Ok(answer)
     }
 }
@@ -86,9 +83,14 @@ fn scale(kind: &Kind, value: &Value) -> Value {
             "resourceVersion": metadata["resourceVersion"],
             "creationTimestamp": metadata["creationTimestamp"],
         },
-        "spec": {"replicas": number(&paths.spec_replicas)},
+        "spec": {},
         "status": {"replicas": number(&paths.status_replicas)},
     });
+    // Go programs leave a zero out here, and clients read it as one.
+    let replicas = number(&paths.spec_replicas);
+    if replicas != 0 {
+        scale["spec"]["replicas"] = json!(replicas);
+    }
     let selector = match &paths.selector {
         Some(path) => at(value, path)
             .and_then(Value::as_str)

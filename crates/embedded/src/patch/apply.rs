@@ -395,7 +395,11 @@ fn prune(value: &mut Value, last: &Fields, owned: &Fields, level: Level<'_>) {
                     continue;
                 };
                 match (below(owned, step), level) {
-                    (None, Level::Object(_)) if name == "metadata" => {}
+                    (None, Level::Object(_)) if name == "metadata" => {
+                        if let Some(metadata) = object.get_mut(name) {
+                            prune(metadata, further, &Map::new(), Level::Part(METADATA));
+                        }
+                    }
                     (None, _) => {
                         object.remove(name);
                     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// Recursion follows the patch, whose depth the JSON parser bounds.
 pub fn merge_patch(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
-        *target = patch.clone();
+        *target = without_nulls(patch);
         return;
     };
     if !target.is_object() {
@@ -22,6 +22,23 @@ pub fn merge_patch(target: &mut Value, patch: &Value) {
         } else {
             let member = object.entry(name.as_str()).or_insert(Value::Null);
             merge_patch(member, change);
+        }
+    }
+}
+
+/// What a patch brings in whole has no null members either, even inside lists, as in the real server.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let kept = members.iter().filter(|(_, member)| !member.is_null());
+            Value::Object(
+                kept.map(|(name, member)| (name.clone(), without_nulls(member)))
+                    .collect(),
+            )
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+            plain.clone()
         }
     }
 }

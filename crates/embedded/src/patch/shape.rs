@@ -102,6 +102,8 @@ impl<'a> Shape<'a> {
         match self {
             Self::Schema(node) => match (node.properties.get(name), &node.additional) {
                 (Some(property), _) => (Self::Schema(property), true),
+                // Every object within an object has it, whatever its schema says.
+                (None, _) if node.embedded && name == "metadata" => (Self::Free, true),
                 (None, Additional::Shape(shape)) => (Self::Schema(shape), false),
                 (None, Additional::Unsaid | Additional::Anything) => (Self::Free, false),
             },

@@ -225,7 +225,7 @@ fn members(
                 .and_then(Value::as_str)
                 .is_none_or(str::is_empty)
             {
-                let message = "Required value: must not be empty".to_owned();
+                let message = "Required value".to_owned();
                 found.push(CauseReason::FieldValueRequired, path.field(name), message);
             }
         }

@@ -3,6 +3,7 @@
 //! It must *never* leave a server behind: all are stopped by pid before the process ends.
 
 mod battery;
+mod differential;
 mod scene;
 mod subject;
 mod verdict;
@@ -25,5 +26,8 @@ fn main() -> ExitCode {
 
 /// Every suite adds its trials here.
 fn trials() -> Vec<Trial> {
-    battery::trials()
+    [battery::trials(), differential::trials()]
+        .into_iter()
+        .flatten()
+        .collect()
 }

@@ -39,6 +39,7 @@ cases![
     managed_fields_can_be_cleared,
     a_status_update_is_tracked_under_its_subresource,
     labels_of_several_managers_live_together,
+    the_last_label_is_removed_by_its_owner,
     two_updates_by_one_manager_share_an_entry,
     duplicate_keys_in_a_list_map_are_refused,
 ];
@@ -476,6 +477,15 @@ async fn labels_of_several_managers_live_together(t: Scene) {
     }
     let after = apply(&t, "one", json!({"size": 1})).await.is(200);
     assert_eq!(after["metadata"]["labels"], json!({"two": "x"}));
+}
+
+async fn the_last_label_is_removed_by_its_owner(t: Scene) {
+    let mut body = widget("a", json!({"size": 1}));
+    body["metadata"]["labels"] = json!({"mine": "x"});
+    let target = format!("{}?fieldManager=one", t.widget("a"));
+    t.patch(&target, Patch::Apply, &body).await.is(201);
+    let after = apply(&t, "one", json!({"size": 1})).await.is(200);
+    assert!(after["metadata"].get("labels").is_none(), "{after}");
 }
 
 async fn two_updates_by_one_manager_share_an_entry(t: Scene) {

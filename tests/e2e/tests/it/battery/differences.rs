@@ -6,7 +6,7 @@ use bindery_e2e::http::Call;
 use http::Method;
 use serde_json::json;
 
-use crate::scene::{Expect, Scene, cases, unique, widget};
+use crate::scene::{Expect, Patch, Scene, cases, unique, widget};
 use crate::subject::Subject;
 
 cases![
@@ -22,6 +22,9 @@ cases![
     watch_bad_version,
     deep_checks_of_built_in_kinds,
     pod_log_and_exec,
+    scale_ownership,
+    apply_null,
+    apply_wrong_type,
 ];
 
 /// Protobuf is a faster form of the built-in kinds; JSON is served to everybody.
@@ -234,4 +237,47 @@ async fn pod_log_and_exec(t: Scene) {
         served,
         t.known_difference("pod_log_and_exec") == Subject::Real
     );
+}
+
+/// The real server tracks who scaled only where somebody owned the replicas before.
+async fn scale_ownership(t: Scene) {
+    let target = format!("{}?fieldManager=one", t.widget("a"));
+    t.patch(&target, Patch::Apply, &widget("a", json!({"size": 1})))
+        .await
+        .is(201);
+    let change = json!({"spec": {"replicas": 5}});
+    let target = format!("{}?fieldManager=two", t.widget("a/scale"));
+    t.patch(&target, Patch::Merge, &change).await.is(200);
+    let after = t.get(&t.widget("a")).await.is(200);
+    let entries = after["metadata"]["managedFields"].as_array().map(Vec::len);
+    match t.known_difference("scale_ownership") {
+        Subject::Real => assert_eq!(entries, Some(1), "{after}"),
+        Subject::Embedded => assert_eq!(entries, Some(2), "{after}"),
+    }
+}
+
+async fn apply_null(t: Scene) {
+    let body = widget("a", json!({"size": 1, "minSize": null}));
+    let target = format!("{}?fieldManager=one", t.widget("a"));
+    let answer = t.patch(&target, Patch::Apply, &body).await;
+    match t.known_difference("apply_null") {
+        Subject::Real => {
+            let status = answer.refused(422, "Invalid");
+            crate::scene::cause(&status, "FieldValueTypeInvalid", "spec.minSize");
+        }
+        Subject::Embedded => assert!(answer.is(201)["spec"].get("minSize").is_none()),
+    }
+}
+
+async fn apply_wrong_type(t: Scene) {
+    let body = widget("a", json!({"size": "big"}));
+    let target = format!("{}?fieldManager=one", t.widget("a"));
+    let answer = t.patch(&target, Patch::Apply, &body).await;
+    match t.known_difference("apply_wrong_type") {
+        Subject::Real => assert_eq!(answer.code, 500, "{}", answer.text),
+        Subject::Embedded => {
+            let status = answer.refused(422, "Invalid");
+            crate::scene::cause(&status, "FieldValueTypeInvalid", "spec.size");
+        }
+    }
 }

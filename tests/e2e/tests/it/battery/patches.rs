@@ -9,6 +9,7 @@ use crate::scene::{Expect, Patch, Scene, cases, cause, version};
 cases![
     a_merge_patch_merges_and_null_removes,
     a_merge_patch_replaces_lists,
+    a_merge_patch_drops_nulls_in_what_it_adds,
     a_merge_patch_with_a_stale_version_is_a_conflict,
     a_merge_patch_with_the_right_version_is_applied,
     a_merge_patch_of_a_missing_object_is_not_found,
@@ -62,6 +63,20 @@ async fn a_merge_patch_replaces_lists(t: Scene) {
         )
         .await;
     assert_eq!(after.is(200)["spec"]["tags"], json!(["c"]));
+}
+
+async fn a_merge_patch_drops_nulls_in_what_it_adds(t: Scene) {
+    t.make("a", json!({"size": 1})).await;
+    let anything = json!({"x": null, "l": [1, null, {"b": null, "c": 2}], "d": {"e": null}});
+    let change = json!({"spec": {"anything": anything}});
+    let after = t.patch(&t.widget("a"), Patch::Merge, &change).await.is(200);
+    assert_eq!(
+        after["spec"]["anything"],
+        json!({"l": [1, null, {"c": 2}], "d": {}})
+    );
+    let change = json!({"spec": {"anything": {"l": [null, {"b": null}]}}});
+    let after = t.patch(&t.widget("a"), Patch::Merge, &change).await.is(200);
+    assert_eq!(after["spec"]["anything"]["l"], json!([null, {}]));
 }
 
 async fn a_merge_patch_with_a_stale_version_is_a_conflict(t: Scene) {

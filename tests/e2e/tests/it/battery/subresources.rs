@@ -21,6 +21,8 @@ cases![
     a_scale_replacement_changes_replicas,
     a_scale_shows_the_selector_of_the_status,
     a_negative_scale_is_refused,
+    a_dry_scale_shows_what_would_be,
+    a_scale_of_zero_is_left_out,
     a_scale_with_a_stale_version_is_a_conflict,
     a_version_without_scale_has_no_scale_resource,
     an_unknown_subresource_is_not_found,
@@ -191,6 +193,22 @@ async fn a_scale_shows_the_selector_of_the_status(t: Scene) {
         .is(200);
     let scale = t.get(&t.widget("a/scale")).await.is(200);
     assert_eq!(scale["status"], json!({"replicas": 2, "selector": "app=a"}));
+}
+
+async fn a_dry_scale_shows_what_would_be(t: Scene) {
+    let made = t.make("a", json!({"size": 1})).await;
+    let target = format!("{}?dryRun=All", t.widget("a/scale"));
+    let scale = t
+        .patch(&target, Patch::Merge, &json!({"spec": {"replicas": 5}}))
+        .await
+        .is(200);
+    assert_eq!(scale["spec"]["replicas"], 5);
+    assert_eq!(t.get(&t.widget("a")).await.is(200), made);
+}
+
+async fn a_scale_of_zero_is_left_out(t: Scene) {
+    t.make("a", json!({"size": 1, "replicas": 0})).await;
+    assert_eq!(t.get(&t.widget("a/scale")).await.is(200)["spec"], json!({}));
 }
 
 async fn a_negative_scale_is_refused(t: Scene) {
