@@ -102,6 +102,7 @@ async fn open(engine: &Engine, apex: &Name) -> Result<()> {
         generation: 1,
         hosting: Hosting::Elsewhere,
     });
+    engine.open();
     let ready = async { while events.pop().await.1.state != ZoneState::Ready {} };
     timeout(PATIENCE, ready)
         .await
