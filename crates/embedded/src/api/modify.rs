@@ -52,7 +52,12 @@ impl Core {
         }
         if missing && call.target.part == Part::Whole {
             // A body that cannot be read is told before an object that is not there.
-            let draft = Draft { core: self, call, options, before: None };
+            let draft = Draft {
+                core: self,
+                call,
+                options,
+                before: None,
+            };
             draft.shape(&mut value, surplus)?;
             return Err(Failure::not_found(call.target.kind.subject(), name));
         }
