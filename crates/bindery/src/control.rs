@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bindery_core::Moment;
 use bindery_core::zones::Limits;
+use bindery_core::{Kind, Moment, Reason};
 use bindery_engine::supervisor::Supervisor;
 use bindery_engine::{Engine, Servers};
-use bindery_kube::{Clock, Controllers, Handle, ServerAddress, Settings, Tenure};
+use bindery_kube::{Clock, Controllers, Handle, Row, ServerAddress, Settings, Tenure};
 use kube::Client;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -29,10 +29,10 @@ pub(crate) struct Wanted {
 }
 
 /// Starts engine and controllers as tasks of `work`, and what watches the name server as a task of
-/// `base`. What is declared is settled when `begun` is over and each object was seen to.
+/// `base`. `begun` says, when everything was declared, how many objects that makes.
 pub(crate) fn start(
     wanted: Wanted,
-    begun: impl Future<Output = ()> + Send + 'static,
+    begun: impl Future<Output = usize> + Send + 'static,
     (base, work): (&mut Supervisor, &mut Supervisor),
 ) -> Sources {
     let Wanted {
@@ -73,16 +73,16 @@ pub(crate) fn start(
     Sources::new(readiness, engine, controllers)
 }
 
-/// Opens `gate` once everything that is declared after `begun` was seen to; then waits for `stop`.
+/// Opens `gate` once everything that was declared when `begun` ended is settled; then waits for `stop`.
 async fn watch_settled(
     controllers: Handle,
-    begun: impl Future<Output = ()>,
+    begun: impl Future<Output = usize>,
     gate: Gate,
     stop: CancellationToken,
 ) {
     let settle = async {
-        begun.await;
-        while !is_settled(&controllers) {
+        let count = begun.await;
+        while !controllers.is_synced() || !is_settled(&controllers.rows(), count) {
             sleep(SETTLE_POLL).await;
         }
         gate.open();
@@ -95,8 +95,26 @@ async fn watch_settled(
     }
 }
 
-fn is_settled(controllers: &Handle) -> bool {
-    controllers.is_synced() && controllers.rows().iter().all(|row| row.good.is_some())
+/// Whether at least `count` objects are known and each one is as good as it will get by waiting.
+fn is_settled(rows: &[Row], count: usize) -> bool {
+    // Where a zone cannot be had, what is in it waits for ever.
+    let is_hopeless = rows
+        .iter()
+        .any(|row| row.object.kind == Kind::DnsZone && row.good == Some(false) && !is_moving(row));
+    rows.len() >= count
+        && rows.iter().all(|row| {
+            let waits = row.reason == Some(Reason::ZoneNotReady);
+            row.good == Some(true)
+                || (row.good.is_some() && !is_moving(row) && (!waits || is_hopeless))
+        })
+}
+
+/// Whether work on the object is under way.
+fn is_moving(row: &Row) -> bool {
+    matches!(
+        row.reason,
+        Some(Reason::Progressing | Reason::Pending) | None
+    )
 }
 
 struct TimeOfDay;

@@ -52,7 +52,7 @@ async fn start(flags: &Run, stop: CancellationToken) -> Result<(Supervisor, Supe
         servers: Servers { server, host: None },
         address: flags.nameserver.clone(),
     };
-    let sources = control::start(wanted, std::future::ready(()), (&mut base, &mut work));
+    let sources = control::start(wanted, std::future::ready(0), (&mut base, &mut work));
     base.spawn(
         "metrics",
         metrics::serve(listener, sources, base.stop_token()),

@@ -108,10 +108,15 @@ async fn start(
     Ok((base, work))
 }
 
-/// Waits until the folder was applied once.
-async fn wait_until_applied(mut news: watch::Receiver<News>) {
-    // A folder whose keeper is gone is never applied; the supervisor ends the process.
-    drop(news.wait_for(|news| news.settled).await);
+/// Waits until the folder was applied once, and says how many objects there must be.
+async fn wait_until_applied(mut news: watch::Receiver<News>) -> usize {
+    let settled = news.wait_for(|news| news.settled).await;
+    let published = settled.ok().map(|news| news.published);
+    match published {
+        Some(published) => published,
+        // A folder whose keeper is gone is never applied; the supervisor ends the process.
+        None => std::future::pending().await,
+    }
 }
 
 /// Runs until told to stop, the work first and then what it stands on.

@@ -34,6 +34,8 @@ pub(crate) struct News {
     pub(crate) files: usize,
     /// Objects that the files declare.
     pub(crate) objects: usize,
+    /// How many of them Bindery publishes.
+    pub(crate) published: usize,
     /// Whether a first pass is through.
     pub(crate) settled: bool,
 }
@@ -44,6 +46,8 @@ pub(crate) struct Keeper {
     changes: Changes,
     applier: Applier,
     known: Known,
+    /// Group and kind of what Bindery publishes.
+    kinds: BTreeSet<(String, String)>,
     gone: BTreeMap<Key, Instant>,
     news: watch::Sender<News>,
 }
@@ -59,12 +63,15 @@ impl Keeper {
     ) -> Result<(Self, watch::Receiver<News>)> {
         let applier = Applier::new(client).await?;
         let known = applier.fetch_known().await?;
+        let crds = bindery_api::crds().into_iter();
+        let kinds = crds.map(|crd| (crd.spec.group, crd.spec.names.kind));
         let (news, receiver) = watch::channel(News::default());
         let keeper = Self {
             reader: Reader::new(root.clone()),
             changes: Changes::new(root),
             applier,
             known,
+            kinds: kinds.collect(),
             gone: BTreeMap::new(),
             news,
         };
@@ -165,8 +172,18 @@ impl Keeper {
         self.gone.values().min().map(|since| *since + GRACE)
     }
 
+    /// Whether controllers of ours see to objects of this kind.
+    fn is_published(&self, key: &Key) -> bool {
+        self.kinds.contains(&(key.group.clone(), key.kind.clone()))
+    }
+
     fn tell(&self, problems: Vec<Problem>, scan: &Scan) {
         let objects = self.known.len();
+        let published = self
+            .known
+            .keys()
+            .filter(|key| self.is_published(key))
+            .count();
         self.news.send_if_modified(|old| {
             let is_sound = |file: &str| !problems.iter().any(|problem| problem.file == file);
             let had_problems: BTreeSet<&String> =
@@ -182,6 +199,7 @@ impl Keeper {
                 mended,
                 files,
                 objects,
+                published,
                 settled: true,
             };
             let differs = *old != news;

@@ -183,6 +183,7 @@ mod tests {
             mended: Vec::new(),
             files: 2,
             objects: 3,
+            published: 3,
             settled: true,
         };
         frame(
