@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures::Stream;
+use futures::{Stream, StreamExt as _};
 use http_body::{Body, Frame, SizeHint};
+use tokio_util::sync::CancellationToken;
 
 /// The body of an answer of the embedded API.
 pub struct ApiBody(Content);
@@ -27,6 +28,14 @@ impl ApiBody {
         match self.0 {
             Content::Done(Some(bytes)) => Self::full(change(bytes)),
             other @ (Content::Done(None) | Content::Lines(_)) => Self(other),
+        }
+    }
+
+    /// The same, but a watch ends when `stop` is called.
+    pub(crate) fn until(self, stop: CancellationToken) -> Self {
+        match self.0 {
+            Content::Lines(lines) => Self::lines(lines.take_until(stop.cancelled_owned())),
+            done @ Content::Done(_) => Self(done),
         }
     }
 

@@ -97,7 +97,7 @@ impl EmbeddedApi {
             }
         }
         let drained = async { while connections.join_next().await.is_some() {} };
-        // Watches never end by themselves; what is not done by then is cut off.
+        // Watches have ended; what is not done by then is cut off.
         let _cut_off = tokio::time::timeout(DRAIN_TIMEOUT, drained).await;
     }
 }
@@ -111,8 +111,10 @@ async fn serve_connection(
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "cannot turn off Nagle's algorithm");
     }
+    let ending = stop.clone();
     let answering = service_fn(move |request: Request<Incoming>| {
         let (gate, mut service) = (Arc::clone(&gate), service.clone());
+        let ending = ending.clone();
         async move {
             if let Err(failure) = gate.check(request.uri(), request.headers()) {
                 return Ok(refused(&failure));
@@ -122,7 +124,7 @@ async fn serve_connection(
             };
             let answer: Result<Response<ApiBody>, std::convert::Infallible> =
                 service.call(request).await;
-            answer
+            answer.map(|answer| answer.map(|body| body.until(ending)))
         }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());

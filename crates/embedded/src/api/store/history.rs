@@ -9,7 +9,7 @@ use super::{Expired, Stored};
 
 /// Events kept per resource: a controller that restarts or falls behind for a minute at 150 writes a
 /// second still resumes; beyond that a fresh list is cheaper than the replay.
-const EVENTS_LEN_MAX: usize = 10_000;
+const EVENTS_LEN_MAX: usize = if cfg!(test) { 500 } else { 10_000 };
 /// Serialized bytes kept per resource, so that large objects cannot fill the memory with old versions.
 const EVENTS_BYTES_MAX: usize = 32 << 20;
 
