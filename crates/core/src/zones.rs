@@ -150,6 +150,8 @@ pub struct Zones {
     limits: Limits,
     known: BTreeMap<Name, Zone>,
     owners: BTreeMap<ObjectRef, Declaration>,
+    /// Claims that their objects do not carry yet, by position; nothing of them is written.
+    unadmitted: BTreeMap<ObjectRef, BTreeSet<usize>>,
     /// Which records are ours, by the lines that objects carry.
     evidence: BTreeMap<RecordKey, Vec<(ObjectRef, RecordData)>>,
     owner_news: BTreeSet<ObjectRef>,
@@ -265,6 +267,12 @@ impl Zones {
             self.owners.insert(owner, declaration);
             return;
         }
+        let uncarried = uncarried(&declaration);
+        if uncarried.is_empty() {
+            self.unadmitted.remove(&owner);
+        } else {
+            self.unadmitted.insert(owner.clone(), uncarried);
+        }
         let before = self.owners.insert(owner.clone(), declaration.clone());
         let mut names = BTreeSet::new();
         if let Some(before) = &before {
@@ -295,6 +303,7 @@ impl Zones {
         for (zone, name) in names {
             self.remerge(&zone, &name);
         }
+        self.unadmitted.remove(owner);
         self.owner_news.remove(owner);
     }
 
@@ -370,7 +379,13 @@ impl Zones {
         let Some(node) = zone.nodes.get_mut(name) else {
             return;
         };
-        let contenders = node.claims.iter().filter_map(|(owner, index)| {
+        let unadmitted = &self.unadmitted;
+        let carried = node.claims.iter().filter(|(owner, index)| {
+            !unadmitted
+                .get(owner)
+                .is_some_and(|claims| claims.contains(index))
+        });
+        let contenders = carried.filter_map(|(owner, index)| {
             let declaration = self.owners.get(owner)?;
             let claim = declaration.claims.get(*index)?;
             Some(Contender {
@@ -464,6 +479,25 @@ impl Claim {
             data: data.clone(),
         })
     }
+}
+
+/// The claims of which the object does not carry every line.
+fn uncarried(declaration: &Declaration) -> BTreeSet<usize> {
+    let carried: BTreeSet<(&Name, &RecordData)> = declaration
+        .published
+        .iter()
+        .map(|record| (&record.name, &record.data))
+        .collect();
+    let claims = declaration.claims.iter().enumerate();
+    claims
+        .filter(|(_, claim)| {
+            claim
+                .data
+                .iter()
+                .any(|data| !carried.contains(&(&claim.key.name, data)))
+        })
+        .map(|(index, _)| index)
+        .collect()
 }
 
 /// A name and all its ancestors, closest first.

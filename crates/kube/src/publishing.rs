@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bindery_core::zones::SyncEvent;
-use bindery_core::{Adoption, Declaration, Moment, Name, Problem, Reason};
+use bindery_core::{Adoption, Declaration, Moment, Name, Problem, Reason, RecordKey};
 use bindery_sources::{Decision, Id, Life, MetadataPatch, Step};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -65,15 +65,16 @@ pub(crate) struct News {
 /// Looks at an object; `None` where it is gone.
 pub(crate) fn observe(object: &Id, ctx: &Context) -> Option<Observed> {
     let state = ctx.state();
-    let decision = state.catalog.decide(object)?;
+    let unknown = Progress::default();
+    let progress = state.progress.get(object).unwrap_or(&unknown);
+    let free = |key: &RecordKey| progress.free.contains(key);
+    let decision = state.catalog.decide(object, &free)?;
     let meta = state.catalog.meta(object);
     let zone_names = decision
         .zones
         .iter()
         .filter_map(|zone| state.catalog.zone(zone)?.name.cloned())
         .collect();
-    let unknown = Progress::default();
-    let progress = state.progress.get(object).unwrap_or(&unknown);
     Some(Observed {
         generation: meta.map_or(0, |meta| meta.generation),
         life: meta.map(|meta| meta.life),

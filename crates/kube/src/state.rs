@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bindery_core::zones::{SyncEvent, Verdict, Withdrawal, ZoneEvent};
-use bindery_core::{Kind, Name, ObjectRef, Reason};
+use bindery_core::{Kind, Name, ObjectRef, Reason, RecordKey};
 use bindery_sources::{Catalog, Id, Meta, Object};
 use tokio::time::Instant;
 
@@ -33,6 +33,8 @@ pub(crate) struct Progress {
     pub(crate) asked: Asked,
     /// What became of the last declaration, until it is told.
     pub(crate) receipt: Option<Arc<SyncEvent>>,
+    /// Where the zone was looked at and has room for what the object asks for.
+    pub(crate) free: BTreeSet<RecordKey>,
     /// Whether nothing but the last declaration is left in DNS.
     pub(crate) settled: bool,
     pub(crate) shown: Option<Shown>,
@@ -121,6 +123,11 @@ impl State {
             return None;
         }
         progress.settled = event.withdrawal == Withdrawal::Done;
+        let outcomes = event.outcomes.iter();
+        progress.free = outcomes
+            .filter(|outcome| outcome.verdict == Verdict::Admissible)
+            .map(|outcome| outcome.claim.key.clone())
+            .collect();
         progress.receipt = Some(Arc::new(event));
         Some(id)
     }

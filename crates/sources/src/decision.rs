@@ -1,10 +1,11 @@
 //! What one object asks of DNS, and what has to happen next for it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bindery_api::DeclaredEndpoint;
 use bindery_core::{
-    Claim, Declaration, Name, ObjectRef, Problem, RecordKey, RecordType, reason::Reason,
+    Claim, Declaration, Name, ObjectRef, Problem, Record, RecordKey, RecordType, reason::Reason,
 };
 
 use crate::admission::{self, MetadataPatch};
@@ -41,18 +42,21 @@ pub struct Decision {
 
 impl Catalog {
     /// What an object asks of DNS now. `None` for zones and for objects that are not known.
+    ///
+    /// An object is to carry a claim only if it carries its record set already, or if the zone was
+    /// looked at and the set is `free`: else what somebody else wrote would be taken for ours.
     #[must_use]
-    pub fn decide(&self, object: &ObjectRef) -> Option<Decision> {
+    pub fn decide(&self, object: &ObjectRef, free: Free<'_>) -> Option<Decision> {
         if let Some(entry) = self.records.get(object) {
-            return Some(self.decide_record(entry));
+            return Some(self.decide_record(entry, free));
         }
         if let Some(entry) = self.endpoints.get(object) {
-            return Some(self.decide_endpoints(entry));
+            return Some(self.decide_endpoints(entry, free));
         }
         self.ghosts.get(object).map(withdraw)
     }
 
-    fn decide_record(&self, entry: &RecordEntry) -> Decision {
+    fn decide_record(&self, entry: &RecordEntry, free: Free<'_>) -> Decision {
         let RecordEntry { meta, wish, .. } = entry;
         if meta.life == Life::Deleting {
             return withdraw(meta);
@@ -70,7 +74,7 @@ impl Catalog {
             if !meta.published.is_empty() && self.zones.is_broken_in(&meta.object.namespace) {
                 return held(Vec::new(), problems);
             }
-            return decision(meta, Vec::new(), Vec::new(), problems, None);
+            return withdraw_with(meta, problems);
         };
         let zones = vec![Id::clone(&zone.meta.object)];
         if !wish.problems.is_empty() {
@@ -80,7 +84,7 @@ impl Catalog {
             Ok(claim) => {
                 let mark = wishes.name.to_string();
                 let mark = Some(mark.trim_end_matches('.'));
-                decision(meta, zones, vec![claim], problems, mark)
+                decision(meta, vec![claim], mark, free).within(zones, problems)
             }
             Err(problem) => {
                 problems.push(problem);
@@ -89,7 +93,7 @@ impl Catalog {
         }
     }
 
-    fn decide_endpoints(&self, entry: &EndpointEntry) -> Decision {
+    fn decide_endpoints(&self, entry: &EndpointEntry, free: Free<'_>) -> Decision {
         let EndpointEntry { meta, wishes } = entry;
         if meta.life == Life::Deleting {
             return withdraw(meta);
@@ -119,7 +123,7 @@ impl Catalog {
             decision.wishes = wishes.len();
             return decision;
         }
-        let mut decision = decision(meta, zones, claims, problems, None);
+        let mut decision = decision(meta, claims, None, free).within(zones, problems);
         decision.wishes = wishes.len();
         decision
     }
@@ -247,28 +251,38 @@ fn refuse_apex_alias(key: &RecordKey, zone: &Name, field: &str) -> Result<(), Pr
     Ok(())
 }
 
-fn decision(
-    meta: &Meta,
-    zones: Vec<Id>,
-    claims: Vec<Claim>,
-    mut problems: Vec<Problem>,
-    mark: Option<&str>,
-) -> Decision {
-    let settled = admission::after(meta, &claims, mark);
-    let step = match admission::before(meta, &claims, mark) {
+/// Tells whether nothing of others stands where a record set is wanted.
+pub type Free<'a> = &'a dyn Fn(&RecordKey) -> bool;
+
+impl Decision {
+    fn within(mut self, zones: Vec<Id>, mut problems: Vec<Problem>) -> Self {
+        problems.append(&mut self.problems);
+        Self {
+            zones,
+            problems,
+            ..self
+        }
+    }
+}
+
+fn decision(meta: &Meta, claims: Vec<Claim>, mark: Option<&str>, free: Free<'_>) -> Decision {
+    let carried: BTreeSet<RecordKey> = meta.lines().iter().map(Record::key).collect();
+    let carriable: Vec<Claim> = claims
+        .iter()
+        .filter(|claim| carried.contains(&claim.key) || free(&claim.key))
+        .cloned()
+        .collect();
+    let step = match admission::before(meta, &carriable, mark) {
         Ok(Some(patch)) => Step::Admit(patch),
         Ok(None) => Step::Declare(declaration(meta, claims)),
-        Err(problem) => {
-            problems.push(problem);
-            return held(zones, problems);
-        }
+        Err(problem) => return held(Vec::new(), vec![problem]),
     };
     Decision {
-        zones,
-        problems,
+        zones: Vec::new(),
+        problems: Vec::new(),
         wishes: 1,
         step,
-        settled,
+        settled: admission::after(meta, &carriable, mark),
     }
 }
 
@@ -284,7 +298,11 @@ fn held(zones: Vec<Id>, problems: Vec<Problem>) -> Decision {
 
 /// An object that goes takes along what it has in DNS, however broken its spec is.
 fn withdraw(meta: &Meta) -> Decision {
-    decision(meta, Vec::new(), Vec::new(), Vec::new(), None)
+    withdraw_with(meta, Vec::new())
+}
+
+fn withdraw_with(meta: &Meta, problems: Vec<Problem>) -> Decision {
+    decision(meta, Vec::new(), None, &|_| false).within(Vec::new(), problems)
 }
 
 fn declaration(meta: &Meta, claims: Vec<Claim>) -> Declaration {

@@ -17,7 +17,7 @@ mod zones;
 
 pub use admission::MetadataPatch;
 pub use catalog::{Catalog, Id};
-pub use decision::{Decision, Step};
+pub use decision::{Decision, Free, Step};
 pub use meta::{Life, Meta};
 pub use reading::{Object, Spec};
 pub use zones::{ZoneStanding, ZoneView};

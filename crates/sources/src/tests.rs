@@ -74,7 +74,7 @@ fn find(catalog: &Catalog, kind: Kind, name: &str) -> ObjectRef {
 
 fn decide(catalog: &Catalog, kind: Kind, name: &str) -> Decision {
     let object = find(catalog, kind, name);
-    catalog.decide(&object).expect("it makes claims")
+    catalog.decide(&object, &|_| true).expect("it makes claims")
 }
 
 /// What is to be in DNS for an object, or the reasons why nothing is; what has to be written first
@@ -257,14 +257,16 @@ fn an_object_that_vanished_still_takes_its_lines_along() {
     let mut catalog = catalog(&[ZONE, WWW_HELD]);
     let www = find(&catalog, Kind::ARecord, "www");
     assert_eq!(catalog.remove(&www).len(), 1);
-    let Some(Step::Declare(declaration)) = catalog.decide(&www).map(|decision| decision.step)
+    let Some(Step::Declare(declaration)) = catalog
+        .decide(&www, &|_| true)
+        .map(|decision| decision.step)
     else {
         unreachable!("what has lines in DNS is withdrawn");
     };
     assert!(declaration.claims.is_empty());
     assert_eq!(declaration.published.len(), 1);
     catalog.bury(&www);
-    assert_eq!(catalog.decide(&www), None);
+    assert_eq!(catalog.decide(&www, &|_| true), None);
 }
 
 #[test]
@@ -285,7 +287,9 @@ fn a_recreated_object_is_another_one() {
     assert_ne!(find(&catalog, Kind::ARecord, "www"), before);
     // What the first one had in DNS is its own to take away.
     assert!(matches!(
-        catalog.decide(&before).map(|decision| decision.step),
+        catalog
+            .decide(&before, &|_| true)
+            .map(|decision| decision.step),
         Some(Step::Declare(_))
     ));
 }

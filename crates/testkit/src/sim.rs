@@ -22,7 +22,7 @@ use crate::{
 /// Lines that stand in the zones of an external server before Bindery comes.
 const FOREIGN: [&str; 4] = [
     "example.com. 3600 IN NS ns1.example.net.",
-    "taken.example.com. 60 IN A 198.51.100.1",
+    "taken.example.com. 60 IN A 192.0.2.1",
     "mail.example.com. 60 IN MX 10 mx.example.net.",
     "sub.example.com. 3600 IN NS ns1.example.net.",
 ];

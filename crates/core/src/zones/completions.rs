@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{Completion, Flight, ReadBack, Sent, Verdict, ZoneContent, Zones, steps::spread};
+use super::{Completion, Flight, ReadBack, Sent, Verdict, Zone, ZoneContent, Zones, steps::spread};
 use crate::{
     fault::{Fault, FaultKind},
     name::Name,
@@ -245,7 +245,7 @@ impl Zones {
     }
 }
 
-impl super::Zone {
+impl Zone {
     fn recover(&mut self) {
         self.fault = None;
         self.attempts = 0;

@@ -168,10 +168,7 @@ impl Zones {
     fn batch(&mut self, name: &Name, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         while changes.is_empty() {
-            let keys = self
-                .known
-                .get(name)
-                .map_or_else(Vec::new, Zone::next_keys);
+            let keys = self.known.get(name).map_or_else(Vec::new, Zone::next_keys);
             if keys.is_empty() {
                 break;
             }
@@ -254,7 +251,7 @@ impl Zones {
 
     /// Whether a foreign set stands at this name that cannot live beside the desired one: a server
     /// would ignore the update without a word (RFC 2136 section 3.4.2.2).
-    fn is_barred(&self, zone: &Zone, key: &RecordKey) -> bool {
+    pub(super) fn is_barred(&self, zone: &Zone, key: &RecordKey) -> bool {
         zone.parent
             .children()
             .range(all_types(&key.name))

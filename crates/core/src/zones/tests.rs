@@ -352,6 +352,28 @@ fn a_cname_is_not_even_tried_where_a_foreign_set_stands() {
 }
 
 #[test]
+fn a_claim_that_its_object_does_not_carry_is_looked_at_and_not_written() {
+    let mut world = World::with_zone(WWW);
+    let mut asking = declare("www", 1, WWW, "");
+    asking.published.clear();
+    world.zones.declare(asking.clone());
+    let mut other = declare("other", 1, "other.example.com. 60 IN A 192.0.2.1", "");
+    other.published.clear();
+    world.zones.declare(other);
+    world.settle();
+    assert_eq!(
+        world.verdict("www"),
+        Verdict::NotOwned,
+        "the same record, but not ours"
+    );
+    assert_eq!(world.verdict("other"), Verdict::Admissible);
+    assert_eq!((world.lines(), world.updates), (vec![WWW.to_owned()], 0));
+    asking.adoption = Adoption::Take;
+    world.zones.declare(asking);
+    assert_eq!(world.verdict("www"), Verdict::Admissible);
+}
+
+#[test]
 fn a_foreign_value_added_to_our_set_outlives_ours() {
     let mut world = World::with_zone(&format!("{WWW}\n{WWW2}"));
     world.zones.declare(declare("www", 1, WWW, ""));

@@ -17,6 +17,8 @@ use crate::{
 pub enum Verdict {
     /// On its way; nothing to tell yet.
     Queued,
+    /// Nothing stands in its way; it is written once its object carries it.
+    Admissible,
     /// Served and read back; the zone's serial at that time.
     Programmed(Serial),
     /// The zone is not there or cannot be reached.
@@ -203,6 +205,13 @@ impl Zones {
         else {
             return Verdict::NoZone;
         };
+        if self
+            .unadmitted
+            .get(owner)
+            .is_some_and(|claims| claims.contains(&index))
+        {
+            return self.admission(zone, claim);
+        }
         let node = zone.nodes.get(&claim.key.name);
         let lost = node.and_then(|node| {
             node.losers
@@ -225,6 +234,31 @@ impl Zones {
             (Some(fault), _, _) => Verdict::ZoneNotReady(fault.clone()),
             (None, _, _) => Verdict::Queued,
         }
+    }
+
+    /// Whether a claim that its object does not carry yet may be carried: not where a record stands
+    /// that somebody else wrote, be it the same, or it would be taken for ours ever after.
+    fn admission(&self, zone: &Zone, claim: &Claim) -> Verdict {
+        if !zone.parent.is_open() {
+            return zone
+                .fault
+                .clone()
+                .map_or(Verdict::Queued, Verdict::ZoneNotReady);
+        }
+        let standing = zone
+            .parent
+            .actual(&claim.key)
+            .map_or(&[][..], |set| set.data());
+        let is_foreign = |data| !self.is_owned(&claim.key, data);
+        let taken = !standing.is_empty() && standing.iter().all(is_foreign)
+            || standing
+                .iter()
+                .any(|data| claim.data.contains(data) && is_foreign(data));
+        let adopted = self.is_adopted(zone, &claim.key);
+        if self.is_barred(zone, &claim.key) || (taken && !adopted) {
+            return Verdict::NotOwned;
+        }
+        Verdict::Admissible
     }
 
     /// Whether lines that the object carries but no longer claims are gone.

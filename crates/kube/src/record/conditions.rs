@@ -131,7 +131,9 @@ pub(crate) fn told(outcome: &ClaimOutcome) -> Result<(), (Reason, String)> {
     let (key, zone) = (&claim.key, &claim.zone);
     match &outcome.verdict {
         Verdict::Programmed(_) => Ok(()),
-        Verdict::Queued => Err((Reason::Progressing, format!("{key} is on its way"))),
+        Verdict::Queued | Verdict::Admissible => {
+            Err((Reason::Progressing, format!("{key} is on its way")))
+        }
         Verdict::NoZone => Err((
             Reason::ZoneNotReady,
             format!("zone {zone} is not served yet, or no longer"),
