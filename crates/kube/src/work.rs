@@ -199,6 +199,7 @@ mod tests {
                 } else {
                     stop.cancel();
                 }
+                // On virtual time, as long as a visit lasts: pause between polls.
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 inside.fetch_sub(1, Ordering::SeqCst);
                 Visit::OnChange
@@ -263,6 +264,7 @@ mod tests {
             let (done, stop) = (&done, &stop);
             Box::pin(async move {
                 stop.cancel();
+                // On virtual time, as long as a visit lasts: pause between polls.
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 done.fetch_add(1, Ordering::SeqCst);
                 Visit::OnChange

@@ -141,7 +141,7 @@ impl World {
         };
         let api = EmbeddedApi::open(options).expect("an API in memory always opens");
         let server = FakeNameServer::new(DnsWeather(Arc::clone(&weather)));
-        let tenure = if seed % 2 == 0 {
+        let tenure = if seed.is_multiple_of(2) {
             Tenure::Managed
         } else {
             Tenure::External

@@ -10,10 +10,9 @@ const CRASH_POINTS_MAX: u64 = 400;
 
 fn check(plan: Plan) -> Report {
     let report = run(plan);
-    if let Some(failure) = &report.failure {
-        let seed = plan.seed;
-        panic!("seed {seed} failed: {failure}\nreplay it with: cargo xtask sim --seed {seed}");
-    }
+    let seed = plan.seed;
+    let replay = format!("replay it with: cargo xtask sim --seed {seed}");
+    assert_eq!(report.failure, None, "seed {seed} failed; {replay}");
     report
 }
 

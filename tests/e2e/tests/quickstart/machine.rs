@@ -74,7 +74,7 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) 
             return Ok(found);
         }
         ensure!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
-        std::thread::sleep(POLL);
+        std::thread::sleep(POLL); // pause between polls
     }
 }
 
