@@ -12,11 +12,11 @@ pub(crate) fn difference(real: &Answer, embedded: &Answer) -> Option<String> {
         return None;
     }
     let mut lines = Vec::new();
-    if real.code != embedded.code {
+    if real.code == embedded.code {
+        compare("", &normal(real), &normal(embedded), &mut lines);
+    } else {
         lines.push(format!("real {} {}", real.code, real.text));
         lines.push(format!("embedded {} {}", embedded.code, embedded.text));
-    } else {
-        compare("", &normal(real), &normal(embedded), &mut lines);
     }
     (!lines.is_empty()).then(|| lines.join("\n"))
 }

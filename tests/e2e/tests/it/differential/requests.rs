@@ -28,6 +28,7 @@ enum Body {
 
 const NAMES: [&str; 2] = ["a", "b"];
 const MANAGERS: [&str; 3] = ["one", "two", "three"];
+const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
@@ -44,94 +45,74 @@ pub(crate) fn draw(random: &mut Random, namespace: &str) -> Request {
     let object = format!("{widgets}/{name}");
     let manager = *random.pick(&MANAGERS);
     let query = query(random, manager);
-    let fixed = |method, target: String, content_type, body| Request {
-        method,
-        target,
-        content_type,
-        body: Body::Fixed(body),
-    };
     match random.below(20) {
         0..=3 => {
             let body = widget(name, random.spec(Whole::Yes));
-            fixed(
-                Method::POST,
-                format!("{widgets}?{query}"),
-                "application/json",
-                body,
-            )
+            fixed(Method::POST, format!("{widgets}?{query}"), JSON, body)
         }
         4..=8 => {
             let force = if random.once_in(3) { "&force=true" } else { "" };
-            let whole = if random.once_in(3) {
-                Whole::No
-            } else {
-                Whole::Yes
-            };
+            let partly = random.once_in(3);
+            let whole = if partly { Whole::No } else { Whole::Yes };
             let mut body = widget(name, random.spec(whole));
             if random.once_in(4) {
                 body["metadata"]["labels"] = json!({manager: "x"});
             }
-            fixed(
-                Method::PATCH,
-                format!("{object}?{query}{force}"),
-                APPLY,
-                body,
-            )
+            let target = format!("{object}?{query}{force}");
+            fixed(Method::PATCH, target, APPLY, body)
         }
         9..=11 => {
             let body = json!({"spec": random.spec(Whole::No)});
             fixed(Method::PATCH, format!("{object}?{query}"), MERGE, body)
         }
-        12 => fixed(
-            Method::PATCH,
-            format!("{object}?{query}"),
-            JSON_PATCH,
-            operations(random),
-        ),
+        rare @ 12..=18 => draw_rare(random, rare, (name, &object), &query),
+        _ => fixed(Method::GET, widgets, JSON, Value::Null),
+    }
+}
+
+/// A request of the kinds that are drawn less often.
+fn draw_rare(random: &mut Random, kind: u64, (name, object): (&str, &str), query: &str) -> Request {
+    let target = format!("{object}?{query}");
+    match kind {
+        12 => fixed(Method::PATCH, target, JSON_PATCH, operations(random)),
         13 => {
             let body = json!({"status": status(random), "spec": {"size": 1}});
-            fixed(
-                Method::PATCH,
-                format!("{object}/status?{query}"),
-                MERGE,
-                body,
-            )
+            let target = format!("{object}/status?{query}");
+            fixed(Method::PATCH, target, MERGE, body)
         }
         14 => {
             let mut body = widget(name, json!({"size": 1}));
             body["status"] = status(random);
-            fixed(
-                Method::PATCH,
-                format!("{object}/status?{query}&force=true"),
-                APPLY,
-                body,
-            )
+            let target = format!("{object}/status?{query}&force=true");
+            fixed(Method::PATCH, target, APPLY, body)
         }
-        15 => {
-            let spec = random.spec(Whole::Yes);
-            let body = Body::Replacing {
-                object: object.clone(),
-                spec,
-            };
-            Request {
-                method: Method::PUT,
-                target: format!("{object}?{query}"),
-                content_type: "application/json",
-                body,
-            }
-        }
+        15 => Request {
+            method: Method::PUT,
+            target,
+            content_type: JSON,
+            body: Body::Replacing {
+                object: object.to_owned(),
+                spec: random.spec(Whole::Yes),
+            },
+        },
         16 => {
-            let body = json!({"metadata": {"finalizers": random.pick(&[json!(null), json!(["bindery.dev/x"])])}});
-            fixed(Method::PATCH, format!("{object}?{query}"), MERGE, body)
+            let finalizers = random
+                .pick(&[json!(null), json!(["bindery.dev/x"])])
+                .clone();
+            let body = json!({"metadata": {"finalizers": finalizers}});
+            fixed(Method::PATCH, target, MERGE, body)
         }
-        17 => fixed(
-            Method::GET,
-            format!("{object}/scale"),
-            "application/json",
-            Value::Null,
-        ),
-        18 => fixed(Method::DELETE, object, "application/json", json!({})),
-        _ => fixed(Method::GET, widgets, "application/json", Value::Null),
+        17 => fixed(Method::GET, format!("{object}/scale"), JSON, Value::Null),
+        _ => fixed(Method::DELETE, object.to_owned(), JSON, json!({})),
+    }
+}
+
+fn fixed(method: Method, target: String, content_type: &'static str, body: Value) -> Request {
+    Request {
+        method,
+        target,
+        content_type,
+        body: Body::Fixed(body),
     }
 }
 
