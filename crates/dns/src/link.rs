@@ -179,7 +179,7 @@ impl Link {
                 answer = &mut ticket.answer => {
                     return answer.map_err(|_| Down::NoAnswer(self.why_broken()));
                 }
-                mut reader = self.reader.lock() => match reader.next().await {
+                mut reader = self.reader.lock() => match reader.next_at_once().await {
                     Ok(message) => self.deliver(message),
                     Err(error) => self.fail(&error.to_string()),
                 },
@@ -280,6 +280,15 @@ impl<Half: AsyncRead + Unpin> Reader<Half> {
 }
 
 impl Reader<OwnedReadHalf> {
+    /// The next message, acknowledged at once. A server that sends small answers one by one waits for
+    /// each to be acknowledged (Nagle), which the kernel would put off for 40 ms; the option has to
+    /// be set again and again, and elsewhere than on Linux it does not exist.
+    async fn next_at_once(&mut self) -> io::Result<Vec<u8>> {
+        #[cfg(target_os = "linux")]
+        self.half.as_ref().set_quickack(true)?;
+        self.next().await
+    }
+
     fn is_silent(&self) -> bool {
         let mut probe = [0; 1];
         self.buffer.is_empty()
