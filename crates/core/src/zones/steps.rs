@@ -14,6 +14,9 @@ use crate::{
 /// How many sets are looked at in one go; enough to fill a message even if most need nothing.
 const LOOKS_MAX: usize = 2_000;
 
+/// Sets that may be written and not yet read back while more waits to be written: ten messages.
+const UNVERIFIED_MAX: usize = 5_000;
+
 /// What looking at one set found.
 enum Look {
     Settled,
@@ -75,11 +78,27 @@ impl Zones {
         }
     }
 
+    /// What was written is read back when nothing more can be written, so that a flood of changes is
+    /// served first, but not later than after some messages.
     fn step(&mut self, name: &Name, now: Duration) -> Option<Step> {
-        let zone = self.known.get_mut(name)?;
-        if !zone.verify_queue.is_empty() {
-            return Some(Step::Verify(std::mem::take(&mut zone.verify_queue)));
+        if self.known.get(name)?.verify_queue.len() < UNVERIFIED_MAX
+            && let Some(step) = self.write_step(name, now)
+        {
+            return Some(step);
         }
+        let zone = self.known.get_mut(name)?;
+        let waits = zone.parent.phase() == Phase::UpdateInProgress
+            && zone.verify_queue.len() < UNVERIFIED_MAX;
+        let keys = if waits {
+            Vec::new()
+        } else {
+            std::mem::take(&mut zone.verify_queue)
+        };
+        (!keys.is_empty()).then_some(Step::Verify(keys))
+    }
+
+    fn write_step(&mut self, name: &Name, now: Duration) -> Option<Step> {
+        let zone = self.known.get_mut(name)?;
         if zone.reading || now < zone.not_before {
             return None;
         }
