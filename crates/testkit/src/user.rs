@@ -254,6 +254,11 @@ fn merge(
     let mut expected = Expected::default();
     let mut sets: BTreeMap<(String, String, &str), (u32, BTreeSet<String>)> = BTreeMap::new();
     for ((_, id, _), zone, (name, rtype, ttl, value)) in wishes {
+        // What cannot be published does not stand in the way of others.
+        if is_taken(taken, &name, rtype) {
+            fulfilled.insert(id, false);
+            continue;
+        }
         let clash = sets.iter().any(|((z, n, t), (_, values))| {
             (z, n) == (&zone, &name)
                 && match (*t == "CNAME", rtype == "CNAME") {
@@ -265,9 +270,6 @@ fn merge(
             fulfilled.insert(id, false);
             continue;
         }
-        if is_taken(taken, &name, rtype) {
-            fulfilled.insert(id, false);
-        }
         let set = sets
             .entry((zone, name, rtype))
             .or_insert((ttl, BTreeSet::new()));
@@ -276,13 +278,11 @@ fn merge(
     }
     for ((zone, name, rtype), (ttl, values)) in sets {
         let lines = expected.lines.entry(zone).or_default();
-        if !is_taken(taken, &name, rtype) {
-            lines.extend(
-                values
-                    .iter()
-                    .map(|v| format!("{name} {ttl} IN {rtype} {v}")),
-            );
-        }
+        lines.extend(
+            values
+                .iter()
+                .map(|v| format!("{name} {ttl} IN {rtype} {v}")),
+        );
     }
     expected.fulfilled = fulfilled;
     expected
