@@ -21,12 +21,15 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Whether an object has a null member, anywhere.
 fn has_null_member(value: &Value) -> bool {
-    value.as_object().is_some_and(|object| {
-        object
+    match value {
+        Value::Object(members) => members
             .values()
-            .any(|member| member.is_null() || has_null_member(member))
-    })
+            .any(|member| member.is_null() || has_null_member(member)),
+        Value::Array(items) => items.iter().any(has_null_member),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 proptest! {
