@@ -113,6 +113,12 @@ impl Host {
     }
 
     async fn drop_zone(&self, control: &mut Rndc, zone: &Name) -> Result<(), Fault> {
+        // Its going is the sign that `named` is done, so there must be one to go: a removal that
+        // comes late would take the file of the zone's successor.
+        let (folder, name) = (self.inner.folder.clone(), zone.clone());
+        on_disk(move || zones::ensure_file(&folder, &name))
+            .await
+            .map_err(|error| disk_fault(zone, "written", &error))?;
         match control.command(&zones::remove_command(zone)).await {
             Ok(()) => self.wait_until_forgotten(zone).await,
             Err(RndcFault::Failed { text }) if text.contains("not found") => {}

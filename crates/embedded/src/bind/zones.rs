@@ -21,6 +21,15 @@ pub(super) fn write(folder: &Path, zone: &Name, records: &[Record]) -> io::Resul
     write_private(&path(folder, zone), text.as_bytes())
 }
 
+/// Makes an empty file if the zone has none.
+pub(super) fn ensure_file(folder: &Path, zone: &Name) -> io::Result<()> {
+    let path = path(folder, zone);
+    if path.exists() {
+        return Ok(());
+    }
+    write_private(&path, &[])
+}
+
 /// Where a zone's file is.
 pub(super) fn path(folder: &Path, zone: &Name) -> PathBuf {
     folder.join(ZONES).join(file_name(zone))
