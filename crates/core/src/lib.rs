@@ -16,6 +16,7 @@ pub mod reason;
 
 pub mod backoff;
 pub mod fault;
+pub mod fleet;
 
 pub mod claim;
 pub mod merge;

@@ -24,6 +24,10 @@ use crate::{
 /// this bounds memory at 16 MiB and keeps a slow server from being flooded.
 const STEPS_MAX: usize = 256;
 
+/// Declarations taken in before the next steps are begun: enough to fill a message, so that in a
+/// flood the first leaves while the rest is still being taken in.
+const INPUTS_MAX: usize = 512;
+
 /// The server behind the engine.
 #[derive(Clone)]
 pub struct Servers {
@@ -176,8 +180,9 @@ impl Runner {
             () = stop.cancelled() => return,
             () = self.shared.opened.cancelled() => {}
         }
+        // The first picture is taken in whole.
+        self.take_inputs(usize::MAX);
         loop {
-            self.take_inputs();
             self.start_steps();
             self.publish();
             let wake = self.zones.next_wake().map(|at| self.started + at);
@@ -191,7 +196,7 @@ impl Runner {
                 biased;
                 () = stop.cancelled() => break,
                 Some((zone, completion)) = self.running.next() => self.complete(&zone, completion),
-                () = inbox.arrival() => {}
+                () = inbox.arrival() => self.take_inputs(INPUTS_MAX),
                 () = sleep => self.zones.wake(self.started.elapsed()),
             }
         }
@@ -202,8 +207,8 @@ impl Runner {
         self.publish();
     }
 
-    fn take_inputs(&mut self) {
-        for (subject, input) in self.shared.inbox.take_all() {
+    fn take_inputs(&mut self, max: usize) {
+        for (subject, input) in self.shared.inbox.take(max) {
             match (subject, input) {
                 (_, Input::DeclareZone(declaration)) => self.zones.declare_zone(declaration),
                 (_, Input::Declare(declaration)) => self.zones.declare(declaration),

@@ -57,16 +57,15 @@ impl<K: Ord + Clone, V> KeyedQueue<K, V> {
         self.arrived.notify_one();
     }
 
-    /// Everything that waits, in order.
+    /// The entries that wait longest, in order, `max` at most.
     #[must_use]
-    pub fn take_all(&self) -> Vec<(K, V)> {
+    pub fn take(&self, max: usize) -> Vec<(K, V)> {
         let mut state = self.lock();
-        let order = std::mem::take(&mut state.order);
-        let mut values = std::mem::take(&mut state.values);
-        drop(state);
+        let max = max.min(state.order.len());
+        let order: Vec<K> = state.order.drain(..max).collect();
         order
             .into_iter()
-            .filter_map(|key| values.remove(&key).map(|value| (key, value)))
+            .filter_map(|key| state.values.remove_entry(&key))
             .collect()
     }
 
@@ -134,6 +133,17 @@ mod tests {
         assert_eq!(queue.pop().await, ("a", 3));
         assert_eq!(queue.pop().await, ("b", 2));
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn a_part_is_taken_from_the_front() {
+        let queue = KeyedQueue::default();
+        for (key, value) in [("b", 1), ("a", 2), ("c", 3)] {
+            queue.push(key, value);
+        }
+        assert_eq!(queue.take(2), [("b", 1), ("a", 2)]);
+        assert_eq!(queue.take(usize::MAX), [("c", 3)]);
+        assert_eq!(queue.take(1), []);
     }
 
     #[tokio::test]

@@ -16,7 +16,9 @@ use kube::core::{ApiResource, DynamicResourceScope};
 use kube::{Client, Resource};
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
+use crate::lean::lean_metadata;
 use crate::metrics::{Metrics, count};
 
 /// Who writes, as it stands in the managed fields.
@@ -52,12 +54,28 @@ pub(crate) const KINDS: [Kind; 11] = [
 /// An object as the API gives it, spec and status unread.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Sighted {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lean_metadata")]
     pub(crate) metadata: ObjectMeta,
     #[serde(default)]
-    pub(crate) spec: Value,
+    spec: Option<Box<RawValue>>,
     #[serde(default)]
-    pub(crate) status: Value,
+    status: Option<Box<RawValue>>,
+}
+
+impl Sighted {
+    pub(crate) fn spec(&self) -> Value {
+        read(self.spec.as_deref())
+    }
+
+    pub(crate) fn status(&self) -> Value {
+        read(self.status.as_deref())
+    }
+}
+
+fn read(part: Option<&RawValue>) -> Value {
+    // It was found to be JSON when the object was taken apart.
+    let value = part.map(|raw| serde_json::from_str(raw.get()).unwrap_or_default());
+    value.unwrap_or_default()
 }
 
 /// A request that did not do what was asked.

@@ -142,9 +142,9 @@ impl Context {
             return;
         }
         // Reading is most of the work, so it is done without the lock.
+        let (spec, status) = (object.spec(), Seen::read(&object.status()));
         let labels = object.metadata.labels.unwrap_or_default();
-        let status = Seen::read(&object.status);
-        let object = Object::new(meta, labels, object.spec);
+        let object = Object::new(meta, labels, spec);
         let affected = self.state().see(object, status);
         self.push_if_open(affected);
     }

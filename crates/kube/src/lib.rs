@@ -7,6 +7,7 @@
 mod cluster;
 mod context;
 mod endpoint;
+mod lean;
 mod metrics;
 mod publishing;
 mod record;
@@ -21,5 +22,6 @@ mod controllers;
 
 pub use context::{Clock, ServerAddress, Settings, Tenure};
 pub use controllers::{Controllers, Handle, Task};
+pub use lean::lean_metadata;
 pub use metrics::Metrics;
 pub use rows::Row;

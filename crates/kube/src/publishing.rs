@@ -218,7 +218,7 @@ pub(crate) async fn write_status(
     };
     let written = async {
         if has_others {
-            keep_others(&mut status, &ctx.cluster.fetch(object).await?.status);
+            keep_others(&mut status, &ctx.cluster.fetch(object).await?.status());
         }
         let body = body(&object.uid, &status);
         ctx.cluster.write_status(object, &body).await
@@ -228,7 +228,7 @@ pub(crate) async fn write_status(
         progress.memory.writing = false;
         progress.memory.told = written.as_ref().ok().map(|newest| Told {
             wanted,
-            stored: digest(&newest.status),
+            stored: digest(&newest.status()),
         });
     }
     ctx.see(object.kind, written?);

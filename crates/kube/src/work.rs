@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Visits of one controller at the same time. Each waits for one API request, so this is also the
 /// number of writes in flight; a real API server takes some hundred of one client.
-pub(crate) const VISITS_MAX: usize = 64;
+pub(crate) const VISITS_MAX: usize = 128;
 
 /// How long an object whose visit failed waits.
 const RETRY: Backoff = Backoff {

@@ -6,7 +6,6 @@ use std::time::Duration;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
@@ -15,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::frame::{Canvas, Paint, frame};
-use super::row::{Row, RowKey};
+use super::row::{Glimpse, Row, RowKey};
 use crate::folder::{News, Problem};
 use crate::out;
 
@@ -44,7 +43,7 @@ pub(crate) struct Overview {
     canvas: Canvas,
 }
 
-type Events = SelectAll<BoxStream<'static, (String, watcher::Event<DynamicObject>)>>;
+type Events = SelectAll<BoxStream<'static, (String, watcher::Event<Glimpse>)>>;
 
 impl Overview {
     /// A view of the folder's news and the API's objects.
@@ -95,7 +94,7 @@ impl Overview {
         out::show(frame(&self.rows, &news, self.canvas));
     }
 
-    fn take(&mut self, kind: &str, event: watcher::Event<DynamicObject>) {
+    fn take(&mut self, kind: &str, event: watcher::Event<Glimpse>) {
         match event {
             watcher::Event::Init => {
                 self.seen.insert(kind.to_owned(), BTreeSet::new());
@@ -124,7 +123,7 @@ impl Overview {
         }
     }
 
-    fn put(&mut self, kind: &str, object: &DynamicObject) -> RowKey {
+    fn put(&mut self, kind: &str, object: &Glimpse) -> RowKey {
         let key = RowKey::new(kind, object);
         let row = Row::new(key.group, object);
         let before = self.rows.get(&key);
@@ -168,7 +167,7 @@ impl Overview {
 fn watch_all(client: &Client) -> Events {
     let streams = bindery_api::crds().into_iter().map(|crd| {
         let kind = crd.spec.names.kind.clone();
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(&crd));
+        let api: Api<Glimpse> = Api::all_with(client.clone(), &resource(&crd));
         let named = kind.clone();
         watcher(api, watcher::Config::default())
             .default_backoff()

@@ -1,11 +1,78 @@
 //! One object in one line.
 
-use kube::ResourceExt as _;
-use kube::api::DynamicObject;
-use serde_json::Value;
+use std::borrow::Cow;
+
+use bindery_kube::lean_metadata;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::{ApiResource, DynamicResourceScope};
+use kube::{Resource, ResourceExt as _};
+use serde::Deserialize;
 
 /// The lines that an object has in DNS, or is about to have.
 const PUBLISHED: &str = "bindery.dev/published";
+
+/// What the view reads of an object, and no more: it looks at every change of all of them.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Glimpse {
+    #[serde(default, deserialize_with = "lean_metadata")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    zone_name: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
+    zone: Option<String>,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Condition {
+    r#type: String,
+    status: String,
+    reason: String,
+    message: String,
+    observed_generation: Option<i64>,
+}
+
+impl Resource for Glimpse {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(resource: &ApiResource) -> Cow<'_, str> {
+        resource.kind.as_str().into()
+    }
+
+    fn group(resource: &ApiResource) -> Cow<'_, str> {
+        resource.group.as_str().into()
+    }
+
+    fn version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.version.as_str().into()
+    }
+
+    fn plural(resource: &ApiResource) -> Cow<'_, str> {
+        resource.plural.as_str().into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
 
 /// Which object a line is about. Zones come first, then records, then endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +110,7 @@ pub(crate) struct Row {
 
 impl RowKey {
     /// The key of an object of `kind`.
-    pub(crate) fn new(kind: &str, object: &DynamicObject) -> Self {
+    pub(crate) fn new(kind: &str, object: &Glimpse) -> Self {
         let group = match kind {
             "DNSZone" => Group::Zone,
             "DNSEndpoint" => Group::Endpoint,
@@ -65,22 +132,15 @@ impl RowKey {
 
 impl Row {
     /// What the object's status says.
-    pub(crate) fn new(group: Group, object: &DynamicObject) -> Self {
-        let generation = object.metadata.generation;
-        let condition = condition(group, &object.data);
-        let text = |field: &str| {
-            let found = condition
-                .and_then(|found| found.get(field))
-                .and_then(Value::as_str);
-            found.unwrap_or_default()
-        };
-        let observed = condition.and_then(|found| found.get("observedGeneration"));
-        let is_current = observed.and_then(Value::as_i64) == generation;
+    pub(crate) fn new(group: Group, object: &Glimpse) -> Self {
+        let silent = Condition::default();
+        let said = condition(group, &object.status.conditions).unwrap_or(&silent);
+        let is_current = said.observed_generation == object.metadata.generation;
         if object.metadata.deletion_timestamp.is_some() {
             // What still holds it is of interest, how good it was is not.
-            let held = text("status") == "False";
+            let held = said.status == "False";
             let detail = if held {
-                text("message").to_owned()
+                said.message.clone()
             } else {
                 String::new()
             };
@@ -90,20 +150,12 @@ impl Row {
                 detail,
             };
         }
-        let (mood, word, detail) = match text("status") {
+        let (mood, word, detail) = match &*said.status {
             // What is said about an older version of the object says nothing about this one.
             "True" | "False" if !is_current => (Mood::Waiting, "Pending".to_owned(), String::new()),
-            "True" => (Mood::Good, text("type").to_owned(), detail(group, object)),
-            "False" => (
-                Mood::Bad,
-                text("reason").to_owned(),
-                text("message").to_owned(),
-            ),
-            _ => (
-                Mood::Waiting,
-                "Pending".to_owned(),
-                text("message").to_owned(),
-            ),
+            "True" => (Mood::Good, said.r#type.clone(), detail(group, object)),
+            "False" => (Mood::Bad, said.reason.clone(), said.message.clone()),
+            _ => (Mood::Waiting, "Pending".to_owned(), said.message.clone()),
         };
         // Reasons of work under way are no cause for alarm.
         let under_way = ["Pending", "Progressing", "ZoneNotReady"].contains(&word.as_str());
@@ -121,36 +173,24 @@ impl Row {
 }
 
 /// The condition that sums the others up.
-fn condition(group: Group, data: &Value) -> Option<&Value> {
-    let conditions = data.pointer("/status/conditions")?.as_array()?;
-    let find = |kind: &str| conditions.iter().find(|found| found["type"] == kind);
+fn condition(group: Group, conditions: &[Condition]) -> Option<&Condition> {
+    let find = |kind: &str| conditions.iter().find(|found| found.r#type == kind);
     match group {
         Group::Zone | Group::Record => find("Ready"),
         Group::Endpoint => {
-            let refused = find("Accepted").filter(|accepted| accepted["status"] == "False");
+            let refused = find("Accepted").filter(|accepted| accepted.status == "False");
             refused.or_else(|| find("Programmed"))
         }
     }
 }
 
-fn detail(group: Group, object: &DynamicObject) -> String {
-    let text = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_str);
-    let published = object
-        .annotations()
-        .get(PUBLISHED)
-        .map(|lines| published(lines));
+fn detail(group: Group, object: &Glimpse) -> String {
+    let annotations = object.annotations();
+    let published = annotations.get(PUBLISHED).map(|lines| published(lines));
     match group {
-        Group::Zone => text("/spec/zoneName").unwrap_or_default().to_owned(),
+        Group::Zone => object.spec.zone_name.clone().unwrap_or_default(),
         Group::Record => {
-            let zone = text("/status/zone")
-                .or_else(|| text("/status/zoneRef/zoneName"))
-                .or_else(|| {
-                    object
-                        .annotations()
-                        .get("bindy.firestoned.io/zone")
-                        .map(String::as_str)
-                })
-                .unwrap_or_default();
+            let zone = object.status.zone.as_deref().unwrap_or_default();
             format!("{zone} {}", published.unwrap_or_default())
                 .trim()
                 .to_owned()
@@ -196,7 +236,7 @@ mod tests {
              metadata: {{name: x, namespace: default, generation: 2, {metadata}}}, \
              status: {status}}}"
         );
-        let object: DynamicObject = serde_saphyr::from_str(&text).expect("a fixture is YAML");
+        let object: Glimpse = serde_saphyr::from_str(&text).expect("a fixture is YAML");
         let key = RowKey::new(kind, &object);
         let row = Row::new(key.group, &object);
         format!("{} {} {}", key.text(), row.word, row.detail)

@@ -1,0 +1,316 @@
+//! The other servers of a zone: which serial each has, and what to do so that all have the newest.
+//!
+//! One primary leads: plans are made against it and changes go to it first. Every other server
+//! follows: primaries are given what the lead has, secondaries fetch it themselves and are looked at.
+
+use std::time::Duration;
+
+use crate::{fault::Fault, record::Serial};
+
+/// What a server does for a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// It takes updates.
+    Primary,
+    /// It fetches the zone from primaries.
+    Secondary,
+}
+
+impl Role {
+    /// The word as it stands in a status.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Secondary => "secondary",
+        }
+    }
+}
+
+/// Something to do about one follower, by its position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// Give this primary what the lead has.
+    Copy(usize),
+    /// Ask this secondary for its serial.
+    Look(usize),
+}
+
+/// How a follower is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowerState {
+    /// What it does.
+    pub role: Role,
+    /// The serial that it had when it was last asked.
+    pub serial: Option<Serial>,
+    /// Whether it has what the lead has.
+    pub current: bool,
+    /// Why it could not be asked or written.
+    pub fault: Option<Fault>,
+}
+
+/// Bounds of the patience with followers.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// The first wait after a look that found an old serial; it doubles.
+    pub first: Duration,
+    /// The longest wait while a follower is behind.
+    pub behind_max: Duration,
+    /// How often a follower that is current is looked at.
+    pub idle: Duration,
+    /// How long a follower may be behind before that is worth a word.
+    pub grace: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            first: Duration::from_millis(2),
+            behind_max: Duration::from_secs(1),
+            idle: Duration::from_secs(10),
+            grace: Duration::from_secs(1),
+        }
+    }
+}
+
+/// The followers of one zone.
+#[derive(Clone, Debug, Default)]
+pub struct Fleet {
+    followers: Vec<Follower>,
+    target: Option<Serial>,
+}
+
+#[derive(Clone, Debug)]
+struct Follower {
+    role: Role,
+    serial: Option<Serial>,
+    fault: Option<Fault>,
+    busy: bool,
+    attempts: u32,
+    not_before: Duration,
+    behind_since: Option<Duration>,
+}
+
+impl Fleet {
+    /// A fleet of which nothing is known yet.
+    #[must_use]
+    pub fn new(roles: &[Role]) -> Self {
+        let follower = |role: &Role| Follower {
+            role: *role,
+            serial: None,
+            fault: None,
+            busy: false,
+            attempts: 0,
+            not_before: Duration::ZERO,
+            behind_since: None,
+        };
+        Self {
+            followers: roles.iter().map(follower).collect(),
+            target: None,
+        }
+    }
+
+    /// The lead has this serial now; who has another is told, or asked, at once.
+    pub fn aim(&mut self, serial: Serial, now: Duration) {
+        if self.target == Some(serial) {
+            return;
+        }
+        self.target = Some(serial);
+        for follower in &mut self.followers {
+            if follower.serial != Some(serial) {
+                follower.attempts = 0;
+                follower.not_before = now;
+                follower.behind_since.get_or_insert(now);
+            }
+        }
+    }
+
+    /// The next thing to do, which must be answered with [`Self::complete`].
+    pub fn next(&mut self, now: Duration) -> Option<Errand> {
+        self.target?;
+        let due = |one: &Follower| !one.busy && one.not_before <= now;
+        let index = self.followers.iter().position(due)?;
+        let follower = &mut self.followers[index];
+        follower.busy = true;
+        Some(match follower.role {
+            Role::Primary => Errand::Copy(index),
+            Role::Secondary => Errand::Look(index),
+        })
+    }
+
+    /// Takes in which serial a follower has now.
+    pub fn complete(
+        &mut self,
+        index: usize,
+        result: Result<Serial, Fault>,
+        pace: &Pace,
+        now: Duration,
+    ) {
+        let target = self.target;
+        let Some(follower) = self.followers.get_mut(index) else {
+            return;
+        };
+        follower.busy = false;
+        match result {
+            Ok(serial) => {
+                follower.serial = Some(serial);
+                follower.fault = None;
+            }
+            Err(fault) => {
+                follower.serial = None;
+                follower.fault = Some(fault);
+            }
+        }
+        if follower.serial.is_some() && follower.serial == target {
+            follower.attempts = 0;
+            follower.behind_since = None;
+            follower.not_before = now + pace.idle;
+            return;
+        }
+        follower.behind_since.get_or_insert(now);
+        let wait = pace.first * 2_u32.saturating_pow(follower.attempts.min(16));
+        follower.attempts += 1;
+        follower.not_before = now + wait.min(pace.behind_max);
+    }
+
+    /// When a follower is due by itself.
+    #[must_use]
+    pub fn wake(&self) -> Option<Duration> {
+        self.target?;
+        let idle = self.followers.iter().filter(|one| !one.busy);
+        idle.map(|one| one.not_before).min()
+    }
+
+    /// The newest serial that some follower has and the lead does not: the lead must go beyond it,
+    /// since no server takes an older serial.
+    #[must_use]
+    pub fn ahead(&self) -> Option<Serial> {
+        let target = self.target?;
+        let newer = self.followers.iter().filter_map(|one| one.serial);
+        newer
+            .filter(|serial| serial.newer_than(target))
+            .reduce(|one, other| if other.newer_than(one) { other } else { one })
+    }
+
+    /// Whether every follower has this serial or a newer one.
+    #[must_use]
+    pub fn has(&self, serial: Serial) -> bool {
+        self.followers.iter().all(|one| {
+            one.serial
+                .is_some_and(|has| has == serial || has.newer_than(serial))
+        })
+    }
+
+    /// Whether every follower has what the lead has.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.states().all(|one| one.current)
+    }
+
+    /// The first follower that is behind for longer than the grace, or cannot be asked.
+    #[must_use]
+    pub fn laggard(&self, pace: &Pace, now: Duration) -> Option<usize> {
+        self.followers.iter().position(|one| {
+            let late = |since| now >= since + pace.grace;
+            one.fault.is_some() || one.behind_since.is_some_and(late)
+        })
+    }
+
+    /// When the first follower that is behind has used up its grace.
+    #[must_use]
+    pub fn grace_ends(&self, pace: &Pace) -> Option<Duration> {
+        let since = self.followers.iter().filter_map(|one| one.behind_since);
+        since.min().map(|since| since + pace.grace)
+    }
+
+    /// How each follower is, in their order.
+    pub fn states(&self) -> impl Iterator<Item = FollowerState> {
+        self.followers.iter().map(|one| FollowerState {
+            role: one.role,
+            serial: one.serial,
+            current: one.serial.is_some() && one.serial == self.target,
+            fault: one.fault.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::FaultKind;
+
+    const PACE: Pace = Pace {
+        first: Duration::from_millis(2),
+        behind_max: Duration::from_secs(1),
+        idle: Duration::from_secs(10),
+        grace: Duration::from_secs(1),
+    };
+
+    fn at(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn fleet() -> Fleet {
+        Fleet::new(&[Role::Primary, Role::Secondary])
+    }
+
+    #[test]
+    fn nothing_is_done_before_the_lead_has_a_serial() {
+        let mut fleet = fleet();
+        assert_eq!(fleet.next(at(0)), None);
+        assert_eq!(fleet.wake(), None);
+    }
+
+    #[test]
+    fn every_follower_is_visited_once_at_a_time_until_it_has_the_serial() {
+        let mut fleet = fleet();
+        fleet.aim(Serial(5), at(0));
+        assert_eq!(fleet.next(at(0)), Some(Errand::Copy(0)));
+        assert_eq!(fleet.next(at(0)), Some(Errand::Look(1)));
+        assert_eq!(fleet.next(at(0)), None);
+        fleet.complete(0, Ok(Serial(5)), &PACE, at(1));
+        fleet.complete(1, Ok(Serial(4)), &PACE, at(1));
+        assert!(!fleet.has(Serial(5)) && fleet.has(Serial(4)));
+        assert_eq!(fleet.next(at(2)), None);
+        assert_eq!(fleet.next(at(3)), Some(Errand::Look(1)));
+        fleet.complete(1, Ok(Serial(5)), &PACE, at(4));
+        assert!(fleet.is_current());
+        assert_eq!(fleet.wake(), Some(at(10_001)));
+    }
+
+    #[test]
+    fn waiting_grows_to_a_bound_and_begins_anew_with_a_new_serial() {
+        let mut fleet = Fleet::new(&[Role::Secondary]);
+        fleet.aim(Serial(5), at(0));
+        for round in 0..40 {
+            let now = at(10_000 * round);
+            assert_eq!(fleet.next(now), Some(Errand::Look(0)));
+            let fault = Fault::new(FaultKind::Unreachable, "down");
+            fleet.complete(0, Err(fault), &PACE, now);
+            assert!(fleet.wake() <= Some(now + PACE.behind_max));
+        }
+        fleet.aim(Serial(6), at(400_000));
+        assert_eq!(fleet.next(at(400_000)), Some(Errand::Look(0)));
+    }
+
+    #[test]
+    fn a_follower_that_is_ahead_is_noticed() {
+        let mut fleet = fleet();
+        fleet.aim(Serial(5), at(0));
+        fleet.complete(0, Ok(Serial(7)), &PACE, at(0));
+        fleet.complete(1, Ok(Serial(9)), &PACE, at(0));
+        assert_eq!(fleet.ahead(), Some(Serial(9)));
+        fleet.aim(Serial(10), at(1));
+        assert_eq!(fleet.ahead(), None);
+    }
+
+    #[test]
+    fn a_laggard_is_named_after_a_grace() {
+        let mut fleet = Fleet::new(&[Role::Secondary]);
+        fleet.aim(Serial(5), at(0));
+        fleet.complete(0, Ok(Serial(4)), &PACE, at(10));
+        assert_eq!(fleet.laggard(&PACE, at(20)), None);
+        assert_eq!(fleet.grace_ends(&PACE), Some(at(1_000)));
+        assert_eq!(fleet.laggard(&PACE, at(1_000)), Some(0));
+    }
+}
