@@ -35,10 +35,7 @@ pub(crate) struct Fed {
 pub(crate) async fn feed(subject: &Subject, zone: &str, count: usize) -> Result<Fed> {
     let apex = apex(zone)?;
     let stop = CancellationToken::new();
-    let servers = Servers {
-        server: Arc::new(subject.server()?),
-        host: None,
-    };
+    let servers = Servers::one("", Arc::new(subject.server()?), None);
     let (engine, running) = Engine::start(servers, Limits::default(), stop.clone());
     engine.open();
     let running = tokio::spawn(running);

@@ -56,10 +56,7 @@ pub(crate) fn start(
         engine: engine.clone(),
         settings: Settings {
             tenure,
-            server: ServerAddress {
-                address,
-                role: "primary".to_owned(),
-            },
+            server: ServerAddress { address },
         },
         clock: Arc::new(TimeOfDay),
     };

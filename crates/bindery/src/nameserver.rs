@@ -122,10 +122,11 @@ async fn start_builtin(wanted: Wanted<'_>) -> Result<Running> {
     Ok(Running {
         address,
         what: "built-in server".to_owned(),
-        servers: Servers {
-            server: Arc::new(client(address, key)),
-            host: Some(Arc::new(server.clone())),
-        },
+        servers: Servers::one(
+            &reachable(address).to_string(),
+            Arc::new(client(address, key)),
+            Some(Arc::new(server.clone())),
+        ),
         task: Box::pin(server.serve(sockets, stop)),
     })
 }

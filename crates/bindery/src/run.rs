@@ -49,7 +49,7 @@ async fn start(flags: &Run, stop: CancellationToken) -> Result<(Supervisor, Supe
     let mut work = Supervisor::new(stop);
     let wanted = control::Wanted {
         client,
-        servers: Servers { server, host: None },
+        servers: Servers::one(&flags.nameserver, server, None),
         address: flags.nameserver.clone(),
     };
     let sources = control::start(wanted, std::future::ready(0), (&mut base, &mut work));

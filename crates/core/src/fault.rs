@@ -21,6 +21,8 @@ pub enum FaultKind {
     TooLong,
     /// The answer could not be understood.
     Malformed,
+    /// A server beside the lead does not have the newest data yet.
+    Behind,
 }
 
 /// A fault with a message that says what happened and what to do.
@@ -49,9 +51,12 @@ impl FaultKind {
     pub fn may_be_one_set(self) -> bool {
         match self {
             Self::Refused(_) | Self::Prerequisite(_) | Self::TooLong => true,
-            Self::Unreachable | Self::Lost | Self::NoSuchZone | Self::BadKey | Self::Malformed => {
-                false
-            }
+            Self::Unreachable
+            | Self::Lost
+            | Self::NoSuchZone
+            | Self::BadKey
+            | Self::Malformed
+            | Self::Behind => false,
         }
     }
 
@@ -67,6 +72,7 @@ impl FaultKind {
             Self::BadKey => "bad-key",
             Self::TooLong => "too-long",
             Self::Malformed => "malformed",
+            Self::Behind => "behind",
         }
     }
 }

@@ -3,9 +3,12 @@
 //! One primary leads: plans are made against it and changes go to it first. Every other server
 //! follows: primaries are given what the lead has, secondaries fetch it themselves and are looked at.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use crate::{fault::Fault, record::Serial};
+use crate::{
+    fault::{Fault, FaultKind},
+    record::Serial,
+};
 
 /// What a server does for a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +30,15 @@ impl Role {
     }
 }
 
+/// A server of every zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Where it listens: `192.0.2.1:53`.
+    pub address: Arc<str>,
+    /// What it does.
+    pub role: Role,
+}
+
 /// Something to do about one follower, by its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errand {
@@ -39,8 +51,8 @@ pub enum Errand {
 /// How a follower is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowerState {
-    /// What it does.
-    pub role: Role,
+    /// Which server it is.
+    pub member: Member,
     /// The serial that it had when it was last asked.
     pub serial: Option<Serial>,
     /// Whether it has what the lead has.
@@ -82,6 +94,7 @@ pub struct Fleet {
 
 #[derive(Clone, Debug)]
 struct Follower {
+    address: Arc<str>,
     role: Role,
     serial: Option<Serial>,
     fault: Option<Fault>,
@@ -94,9 +107,10 @@ struct Follower {
 impl Fleet {
     /// A fleet of which nothing is known yet.
     #[must_use]
-    pub fn new(roles: &[Role]) -> Self {
-        let follower = |role: &Role| Follower {
-            role: *role,
+    pub fn new(members: &[Member]) -> Self {
+        let follower = |member: &Member| Follower {
+            address: Arc::clone(&member.address),
+            role: member.role,
             serial: None,
             fault: None,
             busy: false,
@@ -105,7 +119,7 @@ impl Fleet {
             behind_since: None,
         };
         Self {
-            followers: roles.iter().map(follower).collect(),
+            followers: members.iter().map(follower).collect(),
             target: None,
         }
     }
@@ -207,13 +221,26 @@ impl Fleet {
         self.states().all(|one| one.current)
     }
 
-    /// The first follower that is behind for longer than the grace, or cannot be asked.
+    /// What to say about the first follower that is behind for longer than the grace.
     #[must_use]
-    pub fn laggard(&self, pace: &Pace, now: Duration) -> Option<usize> {
-        self.followers.iter().position(|one| {
-            let late = |since| now >= since + pace.grace;
-            one.fault.is_some() || one.behind_since.is_some_and(late)
-        })
+    pub fn lateness(&self, pace: &Pace, now: Duration, lead: Option<Serial>) -> Option<Fault> {
+        let is_late = |one: &&Follower| one.behind_since.is_some_and(|at| now >= at + pace.grace);
+        let late = self.followers.iter().find(is_late)?;
+        if let Some(fault) = &late.fault {
+            return Some(Fault::new(FaultKind::Behind, fault.message.clone()));
+        }
+        let has = late
+            .serial
+            .map_or_else(String::new, |has| format!(" {has}"));
+        let wants = lead.map_or_else(String::new, |lead| format!(" {lead}"));
+        Some(Fault::new(
+            FaultKind::Behind,
+            format!(
+                "the {} {} has serial{has}, not{wants}: see whether it reaches the primary",
+                late.role.as_str(),
+                late.address
+            ),
+        ))
     }
 
     /// When the first follower that is behind has used up its grace.
@@ -226,7 +253,10 @@ impl Fleet {
     /// How each follower is, in their order.
     pub fn states(&self) -> impl Iterator<Item = FollowerState> {
         self.followers.iter().map(|one| FollowerState {
-            role: one.role,
+            member: Member {
+                address: Arc::clone(&one.address),
+                role: one.role,
+            },
             serial: one.serial,
             current: one.serial.is_some() && one.serial == self.target,
             fault: one.fault.clone(),
@@ -237,7 +267,6 @@ impl Fleet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::FaultKind;
 
     const PACE: Pace = Pace {
         first: Duration::from_millis(2),
@@ -250,8 +279,16 @@ mod tests {
         Duration::from_millis(millis)
     }
 
+    fn of(roles: &[Role]) -> Fleet {
+        let member = |role: &Role| Member {
+            address: "192.0.2.1:53".into(),
+            role: *role,
+        };
+        Fleet::new(&roles.iter().map(member).collect::<Vec<_>>())
+    }
+
     fn fleet() -> Fleet {
-        Fleet::new(&[Role::Primary, Role::Secondary])
+        of(&[Role::Primary, Role::Secondary])
     }
 
     #[test]
@@ -280,7 +317,7 @@ mod tests {
 
     #[test]
     fn waiting_grows_to_a_bound_and_begins_anew_with_a_new_serial() {
-        let mut fleet = Fleet::new(&[Role::Secondary]);
+        let mut fleet = of(&[Role::Secondary]);
         fleet.aim(Serial(5), at(0));
         for round in 0..40 {
             let now = at(10_000 * round);
@@ -306,11 +343,13 @@ mod tests {
 
     #[test]
     fn a_laggard_is_named_after_a_grace() {
-        let mut fleet = Fleet::new(&[Role::Secondary]);
+        let mut fleet = of(&[Role::Secondary]);
         fleet.aim(Serial(5), at(0));
         fleet.complete(0, Ok(Serial(4)), &PACE, at(10));
-        assert_eq!(fleet.laggard(&PACE, at(20)), None);
+        assert_eq!(fleet.lateness(&PACE, at(20), None), None);
         assert_eq!(fleet.grace_ends(&PACE), Some(at(1_000)));
-        assert_eq!(fleet.laggard(&PACE, at(1_000)), Some(0));
+        let told = fleet.lateness(&PACE, at(1_000), Some(Serial(5)));
+        let told = told.expect("it is late").message;
+        assert!(told.contains("192.0.2.1:53 has serial 4, not 5"), "{told}");
     }
 }

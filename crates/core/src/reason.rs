@@ -86,6 +86,8 @@ vocabulary! {
         ServerUnreachable,
         /// The name server refuses what it is asked for.
         ServerRefused,
+        /// Some server of the zone does not have the newest data yet.
+        ServerBehind,
         /// The change is held back because it would remove too much.
         Held,
         /// The object is being deleted and its records are being removed.

@@ -4,6 +4,8 @@
 //! tell. Nothing here waits, writes or looks at a clock: `now` is given, as time since any start.
 
 mod completions;
+mod followers;
+mod own;
 mod steps;
 mod verdict;
 
@@ -21,6 +23,7 @@ use crate::{
     backoff::Backoff,
     claim::{Adoption, Claim, Declaration},
     fault::Fault,
+    fleet::{Errand, Fleet, Member, Pace},
     merge::{Contender, Loser, merge},
     name::Name,
     object::ObjectRef,
@@ -29,7 +32,10 @@ use crate::{
     tracker::Parent,
 };
 
-pub use self::verdict::{ClaimOutcome, SyncEvent, Verdict, Withdrawal, ZoneEvent, ZoneState};
+pub use self::{
+    own::restored,
+    verdict::{ClaimOutcome, SyncEvent, Verdict, Withdrawal, ZoneEvent, ZoneState},
+};
 
 /// Where a zone's data comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +77,24 @@ pub struct ReadBack {
     pub sets: Vec<Option<RecordSet>>,
 }
 
+/// What became of a zone since a serial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delta {
+    /// Nothing, or the serial asked about is newer; the serial of its SOA.
+    Current(Serial),
+    /// These records went and came, and the SOA is this one now.
+    Steps {
+        /// The SOA.
+        soa: Record,
+        /// What went.
+        removed: Vec<Record>,
+        /// What came.
+        added: Vec<Record>,
+    },
+    /// The server does not know; this is all that there is now.
+    Whole(ZoneContent),
+}
+
 /// Something to be carried out for one zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -84,6 +108,10 @@ pub enum Step {
     Commit(Vec<Change>),
     /// Read these sets back from the server.
     Verify(Vec<RecordKey>),
+    /// Give the zone this SOA, whose serial is newer than the one it has.
+    Renew(Record),
+    /// Bring another server up to date, or see whether it is.
+    Follow(Errand),
     /// Delete the zone from the server.
     Close,
 }
@@ -113,6 +141,10 @@ pub enum Completion {
     Sent(Sent),
     /// [`Step::Verify`] of these keys ended.
     Verified(Vec<RecordKey>, Result<ReadBack, Fault>),
+    /// [`Step::Renew`] ended.
+    Renewed(Record, Result<(), Fault>),
+    /// [`Step::Follow`] of this server ended; it has this serial.
+    Followed(usize, Result<Serial, Fault>),
     /// [`Step::Close`] ended.
     Closed(Result<(), Fault>),
 }
@@ -128,6 +160,8 @@ pub struct Limits {
     pub retry: Backoff,
     /// How often an idle zone's serial is looked at.
     pub check_interval: Duration,
+    /// How other servers are followed.
+    pub pace: Pace,
 }
 
 impl Default for Limits {
@@ -140,6 +174,7 @@ impl Default for Limits {
                 max: Duration::from_secs(15),
             },
             check_interval: Duration::from_secs(30),
+            pace: Pace::default(),
         }
     }
 }
@@ -148,6 +183,8 @@ impl Default for Limits {
 #[derive(Debug, Default)]
 pub struct Zones {
     limits: Limits,
+    /// The servers beside the lead, the same for every zone.
+    followers: Vec<Member>,
     known: BTreeMap<Name, Zone>,
     owners: BTreeMap<ObjectRef, Declaration>,
     /// Claims that their objects do not carry yet, by position; nothing of them is written.
@@ -184,6 +221,14 @@ struct Zone {
     unmoved: BTreeMap<RecordKey, Fault>,
     /// When the zone wakes by itself, as entered in the list of timers.
     timer: Option<Duration>,
+    /// Since when it is known that no server has the zone, while it is ours to create.
+    vacant: Option<Duration>,
+    /// What the zone object itself puts into the zone.
+    own: own::Own,
+    /// The other servers.
+    fleet: Fleet,
+    /// What waits for them.
+    spreading: followers::Spreading,
 }
 
 /// The claims on one name.
@@ -211,11 +256,12 @@ struct Sick {
 }
 
 impl Zones {
-    /// An empty state with its limits.
+    /// An empty state with its limits, for zones on one server and these others.
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits, followers: Vec<Member>) -> Self {
         Self {
             limits,
+            followers,
             ..Self::default()
         }
     }
@@ -225,10 +271,17 @@ impl Zones {
         let name = declaration.zone.clone();
         let zone = self.known.entry(name.clone()).or_default();
         let reopened = zone.declared.is_none();
+        if reopened {
+            zone.fleet = Fleet::new(&self.followers);
+        }
+        let renamed = zone.own.replace(&declaration);
         zone.declared = Some(declaration);
         zone.parent.want();
         if reopened {
             self.claim_again(&name);
+        }
+        for own in renamed {
+            self.remerge(&name, &own);
         }
         self.zone_news.insert(name.clone());
         self.work.insert(name);
@@ -241,6 +294,7 @@ impl Zones {
         };
         zone.declared = None;
         zone.parent.retire();
+        zone.spreading = followers::Spreading::default();
         self.claim_again(name);
         self.zone_news.insert(name.clone());
         self.work.insert(name.clone());
@@ -362,10 +416,9 @@ impl Zones {
     }
 
     fn claim_again(&mut self, zone: &Name) {
-        let names: Vec<Name> = self
-            .known
-            .get(zone)
-            .map_or_else(Vec::new, |zone| zone.nodes.keys().cloned().collect());
+        let names: Vec<Name> = self.known.get(zone).map_or_else(Vec::new, |zone| {
+            zone.nodes.keys().chain(zone.own.names()).cloned().collect()
+        });
         for name in names {
             self.remerge(zone, &name);
         }
@@ -376,9 +429,8 @@ impl Zones {
         let Some(zone) = self.known.get_mut(zone_name) else {
             return;
         };
-        let Some(node) = zone.nodes.get_mut(name) else {
-            return;
-        };
+        let unclaimed = Node::default();
+        let node = zone.nodes.get(name).unwrap_or(&unclaimed);
         let unadmitted = &self.unadmitted;
         let carried = node.claims.iter().filter(|(owner, index)| {
             !unadmitted
@@ -395,10 +447,22 @@ impl Zones {
                 claim,
             })
         });
-        let merged = merge(contenders.collect());
+        let own = zone.declared.iter().flat_map(|declared| {
+            let claims = zone.own.claims(name).iter().enumerate();
+            claims.map(|(index, claim)| Contender {
+                owner: &declared.owner,
+                since: i64::MIN,
+                index,
+                claim,
+            })
+        });
+        let merged = merge(contenders.chain(own).collect());
         self.owner_news
             .extend(node.claims.iter().map(|(owner, _)| owner.clone()));
-        node.losers = merged.losers;
+        let is_claimed = !node.claims.is_empty();
+        if let Some(node) = zone.nodes.get_mut(name) {
+            node.losers = merged.losers;
+        }
         // A zone that is on its way out is to hold nothing of ours.
         let mut sets = if zone.declared.is_some() {
             merged.sets
@@ -425,7 +489,7 @@ impl Zones {
                 zone.unmoved.remove(&key);
             }
         }
-        if node.claims.is_empty() {
+        if !is_claimed {
             zone.nodes.remove(name);
         }
         self.work.insert(zone_name.clone());
@@ -448,10 +512,12 @@ impl Zones {
     }
 
     /// Whether a record in a set is ours.
-    fn is_owned(&self, key: &RecordKey, data: &RecordData) -> bool {
-        self.evidence
-            .get(key)
-            .is_some_and(|entries| entries.iter().any(|(_, ours)| ours == data))
+    fn is_owned(&self, zone: &Zone, key: &RecordKey, data: &RecordData) -> bool {
+        zone.own.covers(key)
+            || self
+                .evidence
+                .get(key)
+                .is_some_and(|entries| entries.iter().any(|(_, ours)| ours == data))
     }
 
     /// Whether an object that claims this set may take it over.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bindery_core::zones::{ReadBack, ZoneContent};
+use bindery_core::zones::{Delta, ReadBack, ZoneContent};
 use bindery_core::{Change, Fault, Name, RecordKey, RecordType, Serial};
 use bindery_engine::ports::NameServer;
 use domain::rdata::tsig::Time48;
@@ -220,6 +220,20 @@ impl Server {
 impl NameServer for Server {
     fn transfer<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<ZoneContent, Fault>> {
         Box::pin(self.fetch_transfer(zone))
+    }
+
+    fn changes_since<'a>(
+        &'a self,
+        zone: &'a Name,
+        serial: Serial,
+    ) -> BoxFuture<'a, Result<Delta, Fault>> {
+        Box::pin(async move {
+            let content = self.fetch_transfer(zone).await?;
+            if content.serial == serial || serial.newer_than(content.serial) {
+                return Ok(Delta::Current(content.serial));
+            }
+            Ok(Delta::Whole(content))
+        })
     }
 
     fn serial<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<Serial, Fault>> {

@@ -6,7 +6,8 @@ use std::{
 };
 
 use bindery_core::{
-    Declaration, Fault, FaultKind, Name, ObjectRef, Record,
+    Declaration, Name, ObjectRef,
+    fleet::{Errand, Member, Role},
     zones::{Completion, Limits, Step, SyncEvent, ZoneDeclaration, ZoneEvent, Zones},
 };
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     commit::send_changes,
+    follow::{close, copy, look, nobody, open, renewal},
     metrics::Metrics,
     ports::{NameServer, ZoneHost},
     queue::KeyedQueue,
@@ -28,13 +30,47 @@ const STEPS_MAX: usize = 256;
 /// flood the first leaves while the rest is still being taken in.
 const INPUTS_MAX: usize = 512;
 
-/// The server behind the engine.
+/// One name server.
 #[derive(Clone)]
-pub struct Servers {
+pub struct Station {
+    /// Its address and what it does.
+    pub member: Member,
     /// Where updates go and answers come from.
     pub server: Arc<dyn NameServer>,
     /// Who creates zones, where Bindery manages the server.
     pub host: Option<Arc<dyn ZoneHost>>,
+}
+
+/// The servers behind the engine, the same for every zone.
+#[derive(Clone)]
+pub struct Servers {
+    /// The primary that plans are made against and that changes go to first.
+    pub lead: Station,
+    /// All others.
+    pub followers: Arc<[Station]>,
+}
+
+impl Servers {
+    /// A single primary.
+    #[must_use]
+    pub fn one(
+        address: &str,
+        server: Arc<dyn NameServer>,
+        host: Option<Arc<dyn ZoneHost>>,
+    ) -> Self {
+        let member = Member {
+            address: address.into(),
+            role: Role::Primary,
+        };
+        Self {
+            lead: Station {
+                member,
+                server,
+                host,
+            },
+            followers: Arc::new([]),
+        }
+    }
 }
 
 /// What a listener is told: level, not edge. A newer event of the same object replaces one that was
@@ -86,10 +122,12 @@ impl Engine {
             metrics: Metrics::default(),
             opened: CancellationToken::new(),
         }));
+        let followers = servers.followers.iter();
+        let followers = followers.map(|one| one.member.clone()).collect();
         let runner = Runner {
             shared: Arc::clone(&engine.0),
             servers,
-            zones: Zones::new(limits),
+            zones: Zones::new(limits, followers),
             started: Instant::now(),
             ready: BTreeSet::new(),
             running: FuturesUnordered::new(),
@@ -278,37 +316,36 @@ impl Runner {
 ///
 /// Cancellation: a dropped step leaves the world as it was or as asked; the next run reads it again.
 async fn carry_out(servers: Servers, zone: Name, step: Step) -> (Name, Completion) {
-    let Servers { server, host } = servers;
+    let server = &*servers.lead.server;
     let completion = match step {
-        Step::Open(records) => Completion::Read(open(&*server, host, &zone, records).await),
-        Step::Read => Completion::Read(server.transfer(&zone).await),
+        Step::Open(None) | Step::Read => Completion::Read(server.transfer(&zone).await),
+        Step::Open(Some(records)) => Completion::Read(open(&servers, &zone, records).await),
         Step::Check => Completion::Checked(server.serial(&zone).await),
-        Step::Commit(changes) => Completion::Sent(send_changes(&*server, &zone, changes).await),
+        Step::Commit(changes) => Completion::Sent(send_changes(server, &zone, changes).await),
         Step::Verify(keys) => {
             let read = server.read(&zone, &keys).await;
             Completion::Verified(keys, read)
         }
-        Step::Close => Completion::Closed(match host {
-            Some(host) => host.delete(&zone).await,
-            None => Ok(()),
-        }),
+        Step::Renew(record) => {
+            let renewal = [renewal(&record)];
+            let result = server.update(&zone, &renewal).await;
+            Completion::Renewed(record, result)
+        }
+        Step::Follow(Errand::Copy(index)) => {
+            let result = match servers.followers.get(index) {
+                Some(follower) => copy(&servers.lead, follower, &zone).await,
+                None => Err(nobody()),
+            };
+            Completion::Followed(index, result)
+        }
+        Step::Follow(Errand::Look(index)) => {
+            let result = match servers.followers.get(index) {
+                Some(follower) => look(follower, &zone).await,
+                None => Err(nobody()),
+            };
+            Completion::Followed(index, result)
+        }
+        Step::Close => Completion::Closed(close(&servers, &zone).await),
     };
     (zone, completion)
-}
-
-async fn open(
-    server: &dyn NameServer,
-    host: Option<Arc<dyn ZoneHost>>,
-    zone: &Name,
-    records: Option<Vec<Record>>,
-) -> Result<bindery_core::zones::ZoneContent, Fault> {
-    match (host, records) {
-        (Some(host), Some(records)) => host.create(zone, &records).await?,
-        (None, Some(_)) => {
-            let message = "no server is managed here that could serve this zone";
-            return Err(Fault::new(FaultKind::NoSuchZone, message));
-        }
-        (_, None) => {}
-    }
-    server.transfer(zone).await
 }

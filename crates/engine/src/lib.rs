@@ -9,9 +9,10 @@ pub mod queue;
 
 mod commit;
 mod engine;
+mod follow;
 mod metrics;
 pub mod supervisor;
 
 pub use commit::send_changes;
-pub use engine::{Engine, Servers, SyncEvents, ZoneEvents};
+pub use engine::{Engine, Servers, Station, SyncEvents, ZoneEvents};
 pub use metrics::Metrics;

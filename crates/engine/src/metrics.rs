@@ -25,7 +25,10 @@ impl Metrics {
     pub(crate) fn count(&self, completion: &Completion) {
         match completion {
             Completion::Read(Ok(_)) => add(&self.transfers, 1),
-            Completion::Checked(Ok(_)) | Completion::Closed(Ok(())) => {}
+            Completion::Checked(Ok(_))
+            | Completion::Closed(Ok(()))
+            | Completion::Renewed(_, Ok(()))
+            | Completion::Followed(_, Ok(_)) => {}
             Completion::Sent(sent) => {
                 add(&self.batches, 1);
                 let lost = sent.lost.as_ref().map_or(0, |(_, keys)| keys.len());
@@ -37,6 +40,8 @@ impl Metrics {
             Completion::Read(Err(_))
             | Completion::Checked(Err(_))
             | Completion::Verified(_, Err(_))
+            | Completion::Renewed(_, Err(_))
+            | Completion::Followed(_, Err(_))
             | Completion::Closed(Err(_)) => add(&self.steps_failed, 1),
         }
     }

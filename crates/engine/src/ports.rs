@@ -2,7 +2,7 @@
 
 use bindery_core::{
     Change, Fault, Name, Record, RecordKey, Serial,
-    zones::{ReadBack, ZoneContent},
+    zones::{Delta, ReadBack, ZoneContent},
 };
 use futures::future::BoxFuture;
 
@@ -13,6 +13,13 @@ use futures::future::BoxFuture;
 pub trait NameServer: Send + Sync + 'static {
     /// Transfers a whole zone.
     fn transfer<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<ZoneContent, Fault>>;
+
+    /// What became of a zone since it had this serial.
+    fn changes_since<'a>(
+        &'a self,
+        zone: &'a Name,
+        serial: Serial,
+    ) -> BoxFuture<'a, Result<Delta, Fault>>;
 
     /// The serial of a zone's SOA.
     fn serial<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<Serial, Fault>>;

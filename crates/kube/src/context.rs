@@ -36,8 +36,6 @@ pub enum Tenure {
 pub struct ServerAddress {
     /// Where it listens: `192.0.2.1:53`.
     pub address: String,
-    /// `primary` or `secondary`.
-    pub role: String,
 }
 
 /// How the controllers are to behave.

@@ -8,8 +8,8 @@ use std::{
 
 use bindery_core::{
     Change, Expect, Fault, FaultKind, Name, Record, RecordData, RecordKey, RecordSet, RecordType,
-    Serial,
-    zones::{ReadBack, ZoneContent},
+    Serial, Soa,
+    zones::{Delta, ReadBack, ZoneContent},
 };
 use bindery_engine::ports::{NameServer, ZoneHost};
 use futures::future::BoxFuture;
@@ -71,6 +71,8 @@ impl Faults for Faultless {
 pub struct FakeNameServer {
     zones: Arc<Mutex<BTreeMap<Name, ZoneContent>>>,
     faults: Arc<dyn Faults>,
+    /// Where a secondary fetches its zones; a primary has none.
+    primaries: Arc<[FakeNameServer]>,
 }
 
 impl Default for FakeNameServer {
@@ -82,9 +84,29 @@ impl Default for FakeNameServer {
 impl FakeNameServer {
     /// A server without zones.
     pub fn new(faults: impl Faults) -> Self {
+        Self::following(faults, Vec::new())
+    }
+
+    /// A secondary of these primaries. It fetches what is new when it is asked for its serial.
+    pub fn following(faults: impl Faults, primaries: Vec<Self>) -> Self {
         Self {
             zones: Arc::default(),
             faults: Arc::new(faults),
+            primaries: primaries.into(),
+        }
+    }
+
+    /// Fetches the newest content of a zone that this secondary was told to have.
+    fn fetch(&self, zones: &mut BTreeMap<Name, ZoneContent>, zone: &Name) {
+        let Some(mine) = zones.get_mut(zone) else {
+            return;
+        };
+        for primary in self.primaries.iter() {
+            if let Some(theirs) = primary.content(zone)
+                && (theirs.serial.newer_than(mine.serial) || mine.sets.is_empty())
+            {
+                *mine = theirs;
+            }
         }
     }
 
@@ -113,7 +135,7 @@ impl FakeNameServer {
                 record.ttl,
                 std::slice::from_ref(&record.data),
             );
-            content.serial = Serial(content.serial.0.wrapping_add(1));
+            advance(content, content.serial.next());
         }
     }
 
@@ -190,8 +212,25 @@ impl NameServer for FakeNameServer {
         Box::pin(self.serve(Operation::Read, move |zones| find(zones, zone).cloned()))
     }
 
+    fn changes_since<'a>(
+        &'a self,
+        zone: &'a Name,
+        serial: Serial,
+    ) -> BoxFuture<'a, Result<Delta, Fault>> {
+        Box::pin(self.serve(Operation::Read, move |zones| {
+            let content = find(zones, zone)?;
+            if content.serial == serial || serial.newer_than(content.serial) {
+                return Ok(Delta::Current(content.serial));
+            }
+            Ok(Delta::Whole(content.clone()))
+        }))
+    }
+
     fn serial<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<Serial, Fault>> {
-        Box::pin(self.serve(Operation::Read, move |zones| Ok(find(zones, zone)?.serial)))
+        Box::pin(self.serve(Operation::Read, move |zones| {
+            self.fetch(zones, zone);
+            Ok(find(zones, zone)?.serial)
+        }))
     }
 
     fn update<'a>(
@@ -205,12 +244,27 @@ impl NameServer for FakeNameServer {
                 check(content, change)?;
             }
             let before = content.sets.clone();
+            let mut serial = content.serial;
             for change in changes {
-                remove(content, &change.key, &change.remove);
-                add(content, &change.key, change.ttl, &change.add);
+                match change.add.first() {
+                    // A SOA replaces the one that stands, if it is newer.
+                    Some(RecordData::Soa(soa)) => {
+                        if Serial(soa.serial).newer_than(serial) {
+                            serial = Serial(soa.serial);
+                            let set = RecordSet::new(change.ttl, change.add.clone());
+                            content.sets.insert(change.key.clone(), set);
+                        }
+                    }
+                    Some(_) | None => {
+                        remove(content, &change.key, &change.remove);
+                        add(content, &change.key, change.ttl, &change.add);
+                    }
+                }
             }
-            if content.sets != before {
-                content.serial = Serial(content.serial.0.wrapping_add(1));
+            if serial != content.serial {
+                advance(content, serial);
+            } else if content.sets != before {
+                advance(content, serial.next());
             }
             Ok(())
         }))
@@ -283,8 +337,26 @@ fn content(records: &[Record]) -> ZoneContent {
             record.ttl,
             std::slice::from_ref(&record.data),
         );
+        if let RecordData::Soa(soa) = &record.data {
+            content.serial = Serial(soa.serial);
+        }
     }
     content
+}
+
+/// Gives a zone a serial, in its SOA too.
+fn advance(content: &mut ZoneContent, serial: Serial) {
+    content.serial = serial;
+    for set in content.sets.values_mut() {
+        let Some(RecordData::Soa(soa)) = set.data().first() else {
+            continue;
+        };
+        let soa = RecordData::Soa(Box::new(Soa {
+            serial: serial.0,
+            ..(**soa).clone()
+        }));
+        *set = RecordSet::new(set.ttl, [soa]);
+    }
 }
 
 /// Checks a precondition, and a rule that stands for any server's policy: names with the label

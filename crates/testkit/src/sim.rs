@@ -193,11 +193,9 @@ impl World {
     fn start(&mut self) {
         self.weather.revive();
         let stop = CancellationToken::new();
-        let servers = Servers {
-            server: Arc::new(self.server.clone()),
-            host: (self.tenure == Tenure::Managed)
-                .then(|| Arc::new(self.server.clone()) as Arc<dyn bindery_engine::ports::ZoneHost>),
-        };
+        let host = (self.tenure == Tenure::Managed)
+            .then(|| Arc::new(self.server.clone()) as Arc<dyn bindery_engine::ports::ZoneHost>);
+        let servers = Servers::one("192.0.2.53:53", Arc::new(self.server.clone()), host);
         let (engine, run) = Engine::start(servers, Limits::default(), stop.clone());
         let api = FaultyApi::new(self.api.service(), Arc::clone(&self.weather));
         let controllers = Controllers {
@@ -207,7 +205,6 @@ impl World {
                 tenure: self.tenure,
                 server: ServerAddress {
                     address: "192.0.2.53:53".into(),
-                    role: "primary".into(),
                 },
             },
             clock: Arc::new(SimulatedClock(Arc::clone(&self.environment))),

@@ -32,10 +32,8 @@ pub(super) async fn start(program: PathBuf, wanted: Wanted<'_>) -> Result<Runnin
     let server = Arc::new(client(address, wanted.key));
     let again = Options { address, ..again };
     let task = keep_named(named, again, host.clone(), wanted.stop);
-    let servers = Servers {
-        server,
-        host: Some(Arc::new(host)),
-    };
+    let listed = super::reachable(address).to_string();
+    let servers = Servers::one(&listed, server, Some(Arc::new(host)));
     Ok(Running {
         address,
         what,

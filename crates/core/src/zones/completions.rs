@@ -20,6 +20,8 @@ impl Zones {
             Completion::Checked(result) => self.checked(name, result, now),
             Completion::Sent(sent) => self.sent(name, sent, now),
             Completion::Verified(keys, result) => self.verified(name, &keys, result, now),
+            Completion::Renewed(record, result) => self.renewed(name, &record, result, now),
+            Completion::Followed(index, result) => self.followed(name, index, result, now),
             Completion::Closed(result) => {
                 let Some(zone) = self.known.get_mut(name) else {
                     return;
@@ -55,8 +57,16 @@ impl Zones {
                 if opening {
                     zone.parent.done();
                 }
+                zone.vacant = None;
+                zone.own.see(name, &content);
+                zone.spread_all(content.serial, now);
                 zone.parent.observe_all(share(content.sets));
                 self.count_foreign(name);
+                self.touch_all_owners(name);
+            }
+            Err(fault) if opening && zone.served && zone.vacant.is_none() && is_missing(&fault) => {
+                zone.parent.failed();
+                zone.vacant = Some(now);
                 self.touch_all_owners(name);
             }
             Err(fault) => {
@@ -179,10 +189,11 @@ impl Zones {
                 zone.unmoved.insert(key.clone(), fault);
             }
         }
+        zone.spread(read.serial, keys, now);
     }
 
     /// The zone as a whole could not be read or written; everything in it waits.
-    fn zone_failed(&mut self, name: &Name, fault: Fault, now: Duration) {
+    pub(super) fn zone_failed(&mut self, name: &Name, fault: Fault, now: Duration) {
         let retry = self.limits.retry;
         let Some(zone) = self.known.get_mut(name) else {
             return;
@@ -207,7 +218,7 @@ impl Zones {
             .filter(|(key, set)| {
                 let apex =
                     key.name == *name && matches!(key.rtype, RecordType::Soa | RecordType::Ns);
-                !apex && !set.data().iter().any(|data| self.is_owned(key, data))
+                !apex && !set.data().iter().any(|data| self.is_owned(zone, key, data))
             })
             .count();
         if let Some(zone) = self.known.get_mut(name) {
@@ -246,7 +257,7 @@ impl Zones {
 }
 
 impl Zone {
-    fn recover(&mut self) {
+    pub(super) fn recover(&mut self) {
         self.fault = None;
         self.attempts = 0;
         self.not_before = Duration::ZERO;
@@ -255,6 +266,7 @@ impl Zone {
     /// The server does not have the zone any more: what was in it is gone.
     fn vanish(&mut self) {
         self.stale = false;
+        self.vacant = None;
         self.sick.clear();
         match self.parent.phase() {
             Phase::Created => self.parent.lose(),
@@ -269,6 +281,11 @@ impl Zone {
             | Phase::Gone => {}
         }
     }
+}
+
+/// Whether the server has nothing to serve: it does not know the zone, or lost its data.
+fn is_missing(fault: &Fault) -> bool {
+    matches!(fault.kind, FaultKind::NoSuchZone | FaultKind::Refused(2))
 }
 
 fn share(sets: BTreeMap<RecordKey, RecordSet>) -> BTreeMap<RecordKey, Arc<RecordSet>> {

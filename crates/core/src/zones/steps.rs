@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Flight, Hosting, Sick, Step, Verdict, Zone, Zones, all_types};
 use crate::{
     fault::Fault,
+    fleet::Pace,
     name::Name,
     plan::{Change, NotOwned, change},
     record::{Record, RecordKey, RecordType},
@@ -16,6 +17,9 @@ const LOOKS_MAX: usize = 2_000;
 
 /// Sets that may be written and not yet read back while more waits to be written: ten messages.
 const UNVERIFIED_MAX: usize = 5_000;
+
+/// How long a zone that is about to be created waits for objects to carry what they ask for.
+const ADMISSION_MAX: Duration = Duration::from_secs(1);
 
 /// What looking at one set found.
 enum Look {
@@ -66,7 +70,7 @@ impl Zones {
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };
-        let wake = zone.wake(now);
+        let wake = zone.wake(&self.limits.pace, now);
         if wake != zone.timer {
             if let Some(at) = zone.timer {
                 self.timers.remove(&(at, name.clone()));
@@ -94,7 +98,10 @@ impl Zones {
         } else {
             std::mem::take(&mut zone.verify_queue)
         };
-        (!keys.is_empty()).then_some(Step::Verify(keys))
+        if keys.is_empty() {
+            return self.follow_step(name, now);
+        }
+        Some(Step::Verify(keys))
     }
 
     fn write_step(&mut self, name: &Name, now: Duration) -> Option<Step> {
@@ -103,19 +110,7 @@ impl Zones {
             return None;
         }
         match zone.parent.phase() {
-            Phase::NotStarted => {
-                let hosting = zone.declared.as_ref()?.hosting.clone();
-                zone.parent.begin();
-                let records = match hosting {
-                    Hosting::Served(mut records) => {
-                        records.extend(zone.desired_records());
-                        Some(records)
-                    }
-                    Hosting::Elsewhere => None,
-                };
-                zone.served = records.is_some();
-                Some(Step::Open(records))
-            }
+            Phase::NotStarted => self.open(name, now),
             Phase::Created => self.tend(name, now),
             Phase::DeletionPending => self.wind_up(name, now),
             Phase::CreationInProgress
@@ -123,6 +118,38 @@ impl Zones {
             | Phase::DeletionInProgress
             | Phase::Gone => None,
         }
+    }
+
+    /// A zone that is not there yet: look first; where no server has it and it is ours to create, it is
+    /// created with everything inside that its objects ask for.
+    fn open(&mut self, name: &Name, now: Duration) -> Option<Step> {
+        let vacant = self.known.get(name)?.vacant;
+        if vacant.is_some_and(|since| now < since + ADMISSION_MAX) && self.has_unadmitted(name) {
+            return None;
+        }
+        let zone = self.known.get_mut(name)?;
+        let hosting = zone.declared.as_ref()?.hosting.clone();
+        zone.served = matches!(hosting, Hosting::Served(_));
+        zone.parent.begin();
+        Some(Step::Open(match (hosting, vacant) {
+            (Hosting::Served(mut records), Some(_)) => {
+                records.retain(|record| record.data.rtype() == RecordType::Soa);
+                records.extend(zone.desired_records());
+                Some(records)
+            }
+            (Hosting::Served(_), None) | (Hosting::Elsewhere, _) => None,
+        }))
+    }
+
+    /// Whether an object asks for something in this zone that it does not carry yet.
+    fn has_unadmitted(&self, name: &Name) -> bool {
+        self.unadmitted.iter().any(|(owner, claims)| {
+            let declaration = self.owners.get(owner);
+            declaration.is_some_and(|declaration| {
+                let mut asked = claims.iter().filter_map(|at| declaration.claims.get(*at));
+                asked.any(|claim| claim.zone == *name)
+            })
+        })
     }
 
     /// An open zone: read again if in doubt, else commit what waits, else look at the serial.
@@ -143,6 +170,12 @@ impl Zones {
             zone.parent.begin();
             return Some(Step::Commit(changes));
         }
+        if !zone.parent.has_flying()
+            && let Some(step) = self.renew_step(name)
+        {
+            return Some(step);
+        }
+        let zone = self.known.get_mut(name)?;
         // A zone that failed and has nothing left to write is looked at sooner.
         let due = now >= zone.next_check || zone.fault.is_some();
         if due && !zone.parent.has_flying() {
@@ -257,7 +290,7 @@ impl Zones {
         }
         let adopted = self.is_adopted(zone, key);
         match change(key, desired, actual, |data| {
-            adopted || self.is_owned(key, data)
+            adopted || self.is_owned(zone, key, data)
         }) {
             Ok(None) => Look::Settled,
             Err(NotOwned) => Look::Foreign,
@@ -276,7 +309,11 @@ impl Zones {
             .range(all_types(&key.name))
             .filter(|(other, _)| other.rtype != key.rtype && !other.rtype.stands_beside_cname())
             .filter(|(other, _)| [key.rtype, other.rtype].contains(&RecordType::Cname))
-            .any(|(other, set)| set.data().iter().any(|data| !self.is_owned(other, data)))
+            .any(|(other, set)| {
+                set.data()
+                    .iter()
+                    .any(|data| !self.is_owned(zone, other, data))
+            })
     }
 
     /// A set needs nothing more.
@@ -338,16 +375,19 @@ impl Zone {
 
     /// When the zone has something to do by itself. What is due already waits for something else,
     /// whose end wakes the zone.
-    fn wake(&self, now: Duration) -> Option<Duration> {
+    fn wake(&self, pace: &Pace, now: Duration) -> Option<Duration> {
         if self.reading || self.parent.phase() == Phase::Gone {
             return None;
         }
         let sick = self.sick.values().map(|sick| sick.not_before);
         let check = self.parent.is_open().then_some(self.next_check);
         let retry = (self.attempts > 0).then_some(self.not_before);
+        let vacant = self.vacant.map(|since| since + ADMISSION_MAX);
         sick.chain(check)
             .chain(retry)
+            .chain(vacant)
             .map(|at| at.max(self.not_before))
+            .chain(self.follow_wake(pace))
             .filter(|at| *at > now && *at < Duration::MAX)
             .min()
     }

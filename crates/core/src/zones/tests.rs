@@ -1,5 +1,6 @@
 //! The state machine driven to rest against a plain model of a name server.
 
+mod followers;
 mod properties;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -10,8 +11,10 @@ use super::{
 };
 use crate::{
     Adoption, Change, Claim, Declaration, Expect, Fault, FaultKind, Kind, Name, ObjectRef, Record,
-    RecordKey, RecordSet, RecordType, Serial,
+    RecordData, RecordKey, RecordSet, RecordType, Serial,
 };
+
+use crate::fleet::Errand;
 
 const ZONE: &str = "example.com.";
 
@@ -19,6 +22,8 @@ const ZONE: &str = "example.com.";
 struct World {
     zones: Zones,
     server: BTreeMap<Name, ZoneContent>,
+    /// What other servers answer when they are asked for their serial.
+    serials: BTreeMap<usize, Result<Serial, Fault>>,
     now: Duration,
     /// How many of the coming steps fail as unreachable.
     failures: u32,
@@ -29,7 +34,8 @@ struct World {
 impl World {
     fn new() -> Self {
         Self {
-            zones: Zones::new(Limits::default()),
+            zones: Zones::new(Limits::default(), Vec::new()),
+            serials: BTreeMap::new(),
             server: BTreeMap::new(),
             now: Duration::ZERO,
             failures: 0,
@@ -90,7 +96,13 @@ impl World {
         let Some(content) = self.server.get_mut(zone) else {
             return match step {
                 Step::Close => Completion::Closed(Ok(())),
-                Step::Open(_) | Step::Read | Step::Check | Step::Commit(_) | Step::Verify(_) => {
+                Step::Open(_)
+                | Step::Read
+                | Step::Check
+                | Step::Commit(_)
+                | Step::Verify(_)
+                | Step::Renew(_)
+                | Step::Follow(_) => {
                     failed(step, &Fault::new(FaultKind::NoSuchZone, "no such zone"))
                 }
             };
@@ -115,6 +127,21 @@ impl World {
                         sets,
                     }),
                 )
+            }
+            Step::Renew(record) => {
+                let RecordData::Soa(soa) = &record.data else {
+                    panic!("{record} is no SOA");
+                };
+                assert!(Serial(soa.serial).newer_than(content.serial), "{record}");
+                content.serial = Serial(soa.serial);
+                let key = RecordKey::new(zone.clone(), RecordType::Soa);
+                let set = RecordSet::new(record.ttl, [record.data.clone()]);
+                content.sets.insert(key, set);
+                Completion::Renewed(record, Ok(()))
+            }
+            Step::Follow(Errand::Copy(index) | Errand::Look(index)) => {
+                let followed = self.serials.get(&index).cloned();
+                Completion::Followed(index, followed.unwrap_or(Ok(content.serial)))
             }
             Step::Close => {
                 self.server.remove(zone);
@@ -207,6 +234,10 @@ fn failed(step: Step, fault: &Fault) -> Completion {
             })
         }
         Step::Verify(keys) => Completion::Verified(keys, Err(fault.clone())),
+        Step::Renew(record) => Completion::Renewed(record, Err(fault.clone())),
+        Step::Follow(Errand::Copy(index) | Errand::Look(index)) => {
+            Completion::Followed(index, Err(fault.clone()))
+        }
         Step::Close => Completion::Closed(Err(fault.clone())),
     }
 }
@@ -243,8 +274,12 @@ fn content(lines: &str) -> ZoneContent {
         let all: Vec<_> = before.into_iter().chain([data]).collect();
         sets.insert(key, RecordSet::new(ttl, all));
     }
+    let serial = sets.values().find_map(|set| match set.data() {
+        [RecordData::Soa(soa)] => Some(Serial(soa.serial)),
+        _ => None,
+    });
     ZoneContent {
-        serial: Serial(1),
+        serial: serial.unwrap_or(Serial(1)),
         sets,
     }
 }

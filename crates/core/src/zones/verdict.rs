@@ -6,6 +6,7 @@ use super::{Zone, Zones, ancestry, key_of};
 use crate::{
     claim::{Claim, Declaration},
     fault::{Fault, FaultKind},
+    fleet::FollowerState,
     name::Name,
     object::ObjectRef,
     record::{Record, RecordKey, RecordType, Serial},
@@ -38,6 +39,8 @@ pub enum Verdict {
     Rejected(Fault),
     /// It did not work and is tried again.
     Failing(Fault),
+    /// Served by the lead and verified there, and some other server is late.
+    Lagging(Fault),
 }
 
 /// What became of one claim of an object.
@@ -103,6 +106,8 @@ pub struct ZoneEvent {
     pub foreign: usize,
     /// How many record sets are served for objects.
     pub sets: usize,
+    /// The other servers.
+    pub followers: Vec<FollowerState>,
 }
 
 impl Zones {
@@ -158,7 +163,11 @@ impl Zones {
                 | Phase::DeletionPending
                 | Phase::DeletionInProgress,
                 None,
-            ) => ZoneState::Ready,
+            ) => match &zone.spreading.late {
+                Some(late) => ZoneState::Degraded(late.clone()),
+                None if zone.spreading.is_opening() => ZoneState::Opening,
+                None => ZoneState::Ready,
+            },
         };
         Some(ZoneEvent {
             zone: name.clone(),
@@ -166,6 +175,7 @@ impl Zones {
             serial: zone.serial,
             foreign: zone.foreign,
             sets: zone.parent.wanted_children().len(),
+            followers: zone.fleet.states().collect(),
         })
     }
 
@@ -228,6 +238,10 @@ impl Zones {
             return sick.verdict.clone();
         }
         let settled = zone.parent.is_open() && !zone.parent.is_unsettled(&claim.key);
+        if settled && zone.spreading.holds(&claim.key) {
+            let late = zone.spreading.late.clone();
+            return late.map_or(Verdict::Queued, Verdict::Lagging);
+        }
         match (&zone.fault, settled, zone.serial) {
             (_, true, Some(serial)) => Verdict::Programmed(serial),
             (Some(fault), _, _) if zone.parent.is_open() => Verdict::Failing(fault.clone()),
@@ -239,6 +253,9 @@ impl Zones {
     /// Whether a claim that its object does not carry yet may be carried: not where a record stands
     /// that somebody else wrote, be it the same, or it would be taken for ours ever after.
     fn admission(&self, zone: &Zone, claim: &Claim) -> Verdict {
+        if zone.vacant.is_some() {
+            return Verdict::Admissible;
+        }
         if !zone.parent.is_open() {
             return zone
                 .fault
@@ -249,7 +266,7 @@ impl Zones {
             .parent
             .actual(&claim.key)
             .map_or(&[][..], |set| set.data());
-        let is_foreign = |data| !self.is_owned(&claim.key, data);
+        let is_foreign = |data| !self.is_owned(zone, &claim.key, data);
         let taken = !standing.is_empty() && standing.iter().all(is_foreign)
             || standing
                 .iter()

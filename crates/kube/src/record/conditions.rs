@@ -165,6 +165,10 @@ pub(crate) fn told(outcome: &ClaimOutcome) -> Result<(), (Reason, String)> {
             Reason::ReconcileFailed,
             format!("the server refused {key}: {fault}"),
         )),
+        Verdict::Lagging(fault) => Err((
+            Reason::ServerBehind,
+            format!("{key} is not served by every server of {zone} yet: {fault}"),
+        )),
         Verdict::Failing(fault) => Err((
             Reason::ReconcileFailed,
             format!("{key} could not be written and is tried again: {fault}"),

@@ -144,17 +144,20 @@ pub(super) fn status(
 ) -> Value {
     let event = observed.event.as_ref();
     let serial = event.and_then(|event| event.serial).map(|serial| serial.0);
-    let is_ready = event.is_some_and(|event| event.state == ZoneState::Ready);
+    let is_served = event.is_some_and(|event| match &event.state {
+        ZoneState::Ready => true,
+        ZoneState::Degraded(fault) => fault.kind == FaultKind::Behind,
+        ZoneState::Opening | ZoneState::Failed(_) | ZoneState::Gone => false,
+    });
     let servers = observed.declared.as_ref().map(|_| {
-        let mut server = json!({
-            "address": settings.server.address,
-            "role": settings.server.role,
-            "ready": is_ready,
+        let lead = server(&settings.server.address, "primary", is_served, serial);
+        let followers = event.map_or(&[][..], |event| &event.followers);
+        let others = followers.iter().map(|one| {
+            let serial = one.serial.map(|serial| serial.0);
+            let role = one.member.role.as_str();
+            server(&one.member.address, role, one.current, serial)
         });
-        if let Some(serial) = serial {
-            server["serial"] = serial.into();
-        }
-        json!([server])
+        Value::Array(std::iter::once(lead).chain(others).collect())
     });
     let listed = &members.listed;
     json!({
@@ -164,6 +167,14 @@ pub(super) fn status(
         "records": if listed.is_empty() { Value::Null } else { Value::Array(listed.clone()) },
         "servers": servers,
     })
+}
+
+fn server(address: &str, role: &str, ready: bool, serial: Option<u32>) -> Value {
+    let mut server = json!({ "address": address, "role": role, "ready": ready });
+    if let Some(serial) = serial {
+        server["serial"] = serial.into();
+    }
+    server
 }
 
 fn ready(observed: &Observed, settings: &Settings) -> Option<Said> {
@@ -204,6 +215,7 @@ fn reason(fault: &Fault) -> Reason {
         FaultKind::NoSuchZone => Reason::ZoneNotFound,
         FaultKind::Unreachable | FaultKind::Lost => Reason::ServerUnreachable,
         FaultKind::Refused(_) | FaultKind::BadKey => Reason::ServerRefused,
+        FaultKind::Behind => Reason::ServerBehind,
         FaultKind::Prerequisite(_) | FaultKind::TooLong | FaultKind::Malformed => {
             Reason::ReconcileFailed
         }

@@ -31,10 +31,7 @@ struct Running {
 fn start(faults: impl Faults) -> Running {
     let server = FakeNameServer::new(faults);
     server.add_zone(&zone(), &[]);
-    let servers = Servers {
-        server: Arc::new(server.clone()),
-        host: None,
-    };
+    let servers = Servers::one("192.0.2.53:53", Arc::new(server.clone()), None);
     let stop = CancellationToken::new();
     let (engine, run) = Engine::start(servers, Limits::default(), stop.clone());
     let events = engine.listen(|_| true);

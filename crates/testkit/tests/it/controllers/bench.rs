@@ -97,13 +97,11 @@ impl Bench {
     }
 
     pub(super) fn start(&mut self) {
-        let servers = Servers {
-            server: Arc::new(self.server.clone()),
-            host: match self.tenure {
-                Tenure::Managed => Some(Arc::new(self.server.clone())),
-                Tenure::External => None,
-            },
+        let host: Option<Arc<dyn bindery_engine::ports::ZoneHost>> = match self.tenure {
+            Tenure::Managed => Some(Arc::new(self.server.clone())),
+            Tenure::External => None,
         };
+        let servers = Servers::one("192.0.2.53:53", Arc::new(self.server.clone()), host);
         let stop = CancellationToken::new();
         let (engine, running) = Engine::start(servers, Limits::default(), stop.clone());
         let mut tasks = JoinSet::new();
@@ -115,7 +113,6 @@ impl Bench {
                 tenure: self.tenure,
                 server: ServerAddress {
                     address: "192.0.2.53:53".to_owned(),
-                    role: "primary".to_owned(),
                 },
             },
             clock: Arc::new(Still),

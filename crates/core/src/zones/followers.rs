@@ -1,0 +1,194 @@
+//! The other servers of a zone: a set is served only when all of them have it.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use super::{Step, Zone, Zones};
+use crate::{
+    fault::Fault,
+    name::Name,
+    record::{Record, RecordKey, Serial},
+};
+
+/// What the lead serves and other servers may not have yet.
+#[derive(Debug, Default)]
+pub(super) struct Spreading {
+    /// The serial at which the whole zone was read, until all servers have it.
+    whole: Option<Serial>,
+    sets: BTreeMap<RecordKey, Serial>,
+    order: VecDeque<(Serial, Vec<RecordKey>)>,
+    /// What is told while a server is late.
+    pub(super) late: Option<Fault>,
+}
+
+impl Spreading {
+    /// Whether this set waits for another server.
+    pub(super) fn holds(&self, key: &RecordKey) -> bool {
+        self.whole.is_some() || self.sets.contains_key(key)
+    }
+
+    /// Whether some server has not had the whole zone yet.
+    pub(super) fn is_opening(&self) -> bool {
+        self.whole.is_some()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.whole.is_none() && self.sets.is_empty()
+    }
+}
+
+impl Zone {
+    /// The lead has this serial, at which everything was read.
+    pub(super) fn spread_all(&mut self, serial: Serial, now: Duration) {
+        self.fleet.aim(serial, now);
+        let reached = self.fleet.has(serial);
+        self.spreading = Spreading {
+            whole: (!reached).then_some(serial),
+            late: self.spreading.late.take(),
+            ..Spreading::default()
+        };
+    }
+
+    /// The lead has this serial, at which these sets were read back.
+    pub(super) fn spread(&mut self, serial: Serial, keys: &[RecordKey], now: Duration) {
+        self.fleet.aim(serial, now);
+        if self.fleet.has(serial) {
+            return;
+        }
+        for key in keys {
+            self.spreading.sets.insert(key.clone(), serial);
+        }
+        self.spreading.order.push_back((serial, keys.to_vec()));
+    }
+
+    /// The sets that every server has now.
+    fn arrived(&mut self) -> Vec<RecordKey> {
+        let mut arrived = Vec::new();
+        while let Some((serial, _)) = self.spreading.order.front()
+            && self.fleet.has(*serial)
+            && let Some((serial, keys)) = self.spreading.order.pop_front()
+        {
+            for key in keys {
+                if self.spreading.sets.get(&key) == Some(&serial) {
+                    self.spreading.sets.remove(&key);
+                    arrived.push(key);
+                }
+            }
+        }
+        arrived
+    }
+}
+
+impl Zones {
+    /// What is to be done about other servers, once nothing is to be done on the lead.
+    pub(super) fn follow_step(&mut self, name: &Name, now: Duration) -> Option<Step> {
+        let zone = self.known.get_mut(name)?;
+        if !zone.parent.is_open() || zone.declared.is_none() {
+            return None;
+        }
+        self.tell_lateness(name, now);
+        self.known.get_mut(name)?.fleet.next(now).map(Step::Follow)
+    }
+
+    /// The SOA to write, because its author changed it or because the lead is behind.
+    pub(super) fn renew_step(&mut self, name: &Name) -> Option<Step> {
+        let zone = self.known.get_mut(name)?;
+        let serial = zone.serial?;
+        let record = zone.own.renewal(name, serial, zone.fleet.ahead())?;
+        zone.reading = true;
+        Some(Step::Renew(record))
+    }
+
+    pub(super) fn renewed(
+        &mut self,
+        name: &Name,
+        record: &Record,
+        result: Result<(), Fault>,
+        now: Duration,
+    ) {
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
+        zone.reading = false;
+        match result {
+            Ok(()) => {
+                zone.recover();
+                if let Some(serial) = zone.own.renewed(record) {
+                    zone.serial = Some(serial);
+                    zone.fleet.aim(serial, now);
+                }
+            }
+            Err(fault) => {
+                zone.stale = true;
+                self.zone_failed(name, fault, now);
+            }
+        }
+    }
+
+    pub(super) fn followed(
+        &mut self,
+        name: &Name,
+        index: usize,
+        result: Result<Serial, Fault>,
+        now: Duration,
+    ) {
+        let pace = self.limits.pace;
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
+        zone.fleet.complete(index, result, &pace, now);
+        let arrived = zone.arrived();
+        let whole = zone
+            .spreading
+            .whole
+            .filter(|serial| zone.fleet.has(*serial));
+        if whole.is_some() {
+            zone.spreading.whole = None;
+        }
+        for key in &arrived {
+            self.touch_owners(name, key);
+        }
+        if whole.is_some() {
+            self.touch_all_owners(name);
+        }
+        self.tell_lateness(name, now);
+    }
+
+    /// Tells once when a server is late, which one, and when that changes.
+    fn tell_lateness(&mut self, name: &Name, now: Duration) {
+        let pace = self.limits.pace;
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
+        let late = zone.fleet.lateness(&pace, now, zone.serial);
+        if late == zone.spreading.late {
+            return;
+        }
+        zone.spreading.late = late;
+        let waiting: Vec<RecordKey> = zone.spreading.sets.keys().cloned().collect();
+        let all = zone.spreading.whole.is_some();
+        self.zone_news.insert(name.clone());
+        if all {
+            return self.touch_all_owners(name);
+        }
+        for key in waiting {
+            self.touch_owners(name, &key);
+        }
+    }
+}
+
+impl Zone {
+    /// When something about other servers is due.
+    pub(super) fn follow_wake(&self, pace: &crate::fleet::Pace) -> Option<Duration> {
+        if !self.parent.is_open() || self.declared.is_none() {
+            return None;
+        }
+        let grace = self
+            .fleet
+            .grace_ends(pace)
+            .filter(|_| self.spreading.late.is_none() && !self.spreading.is_empty());
+        self.fleet.wake().into_iter().chain(grace).min()
+    }
+}

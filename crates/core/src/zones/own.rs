@@ -1,0 +1,162 @@
+//! What a zone object itself puts into its zone: SOA, name servers and their addresses.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Hosting, ZoneContent, ZoneDeclaration};
+use crate::{
+    claim::Claim,
+    name::Name,
+    record::{Record, RecordData, RecordKey, RecordType, Serial, Soa},
+};
+
+/// The zone's own records, where Bindery serves the zone.
+#[derive(Debug, Default)]
+pub(super) struct Own {
+    claims: BTreeMap<Name, Vec<Claim>>,
+    /// Sets that were the zone's own before an edit; they are ours to take away.
+    former: BTreeSet<RecordKey>,
+    wanted: Option<(u32, Soa)>,
+    /// The SOA as it was last seen.
+    seen: Option<(u32, Soa)>,
+}
+
+impl Own {
+    /// Takes a declaration in, and returns the names whose sets may differ now.
+    pub(super) fn replace(&mut self, declaration: &ZoneDeclaration) -> BTreeSet<Name> {
+        let records: &[Record] = match &declaration.hosting {
+            Hosting::Served(records) => records,
+            Hosting::Elsewhere => &[],
+        };
+        let mut claims: BTreeMap<RecordKey, Claim> = BTreeMap::new();
+        self.wanted = None;
+        for record in records {
+            if let RecordData::Soa(soa) = &record.data {
+                self.wanted = Some((record.ttl, (**soa).clone()));
+                continue;
+            }
+            let key = RecordKey::new(record.name.clone(), record.data.rtype());
+            let claim = claims.entry(key.clone()).or_insert_with(|| Claim {
+                zone: declaration.zone.clone(),
+                key,
+                ttl: record.ttl,
+                data: Vec::new(),
+                field: "spec".into(),
+            });
+            claim.data.push(record.data.clone());
+        }
+        let mut after: BTreeMap<Name, Vec<Claim>> = BTreeMap::new();
+        for (key, claim) in claims {
+            after.entry(key.name).or_default().push(claim);
+        }
+        let before = std::mem::replace(&mut self.claims, after);
+        let keys = before.values().flatten().map(|claim| claim.key.clone());
+        self.former.extend(keys);
+        let changed = |name: &&Name| before.get(*name) != self.claims.get(*name);
+        let names = before.keys().chain(self.claims.keys());
+        names.filter(changed).cloned().collect()
+    }
+
+    /// The names that have such records.
+    pub(super) fn names(&self) -> impl Iterator<Item = &Name> {
+        self.claims.keys()
+    }
+
+    /// The zone's own claims on one name.
+    pub(super) fn claims(&self, name: &Name) -> &[Claim] {
+        self.claims.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether everything in this set is ours.
+    pub(super) fn covers(&self, key: &RecordKey) -> bool {
+        self.former.contains(key) || self.claims(&key.name).iter().any(|claim| claim.key == *key)
+    }
+
+    /// Notes the SOA of a zone that was read.
+    pub(super) fn see(&mut self, zone: &Name, content: &ZoneContent) {
+        let key = RecordKey::new(zone.clone(), RecordType::Soa);
+        self.seen = content.sets.get(&key).and_then(|set| {
+            let data = set.data().first()?;
+            match data {
+                RecordData::Soa(soa) => Some((set.ttl, (**soa).clone())),
+                _ => None,
+            }
+        });
+    }
+
+    /// Notes the SOA that was written.
+    pub(super) fn renewed(&mut self, record: &Record) -> Option<Serial> {
+        let RecordData::Soa(soa) = &record.data else {
+            return None;
+        };
+        self.seen = Some((record.ttl, (**soa).clone()));
+        Some(Serial(soa.serial))
+    }
+
+    /// The SOA that the zone needs instead of the one it has at `serial`: because its author changed
+    /// it, or because some server has a newer serial than the lead.
+    pub(super) fn renewal(
+        &self,
+        zone: &Name,
+        serial: Serial,
+        ahead: Option<Serial>,
+    ) -> Option<Record> {
+        let (seen_ttl, seen) = self.seen.as_ref()?;
+        let (ttl, soa) = self
+            .wanted
+            .as_ref()
+            .unwrap_or(&(*seen_ttl, seen.clone()))
+            .clone();
+        let edited = ttl != *seen_ttl
+            || Soa {
+                serial: seen.serial,
+                ..soa.clone()
+            } != *seen;
+        let asked = Some(Serial(soa.serial)).filter(|asked| asked.newer_than(serial));
+        if !edited && ahead.is_none() && asked.is_none() {
+            return None;
+        }
+        let beyond = ahead.map_or_else(|| serial.next(), Serial::next);
+        let next = match asked {
+            Some(asked) if asked.newer_than(beyond) => asked,
+            Some(_) | None => beyond,
+        };
+        Some(Record {
+            name: zone.clone(),
+            ttl,
+            data: RecordData::Soa(Box::new(Soa {
+                serial: next.0,
+                ..soa
+            })),
+        })
+    }
+}
+
+/// The records of a zone that has to be created again: what is declared, and beside it what another
+/// server still has. The serial is newer than any that was seen, so that no server stays behind.
+#[must_use]
+pub fn restored(
+    mut records: Vec<Record>,
+    rescued: Option<ZoneContent>,
+    seen: Option<Serial>,
+) -> Vec<Record> {
+    let known: BTreeSet<RecordKey> = records
+        .iter()
+        .map(|record| RecordKey::new(record.name.clone(), record.data.rtype()))
+        .collect();
+    for record in &mut records {
+        if let (RecordData::Soa(soa), Some(seen)) = (&mut record.data, seen)
+            && !Serial(soa.serial).newer_than(seen)
+        {
+            soa.serial = seen.next().0;
+        }
+    }
+    let sets = rescued.into_iter().flat_map(|content| content.sets);
+    for (key, set) in sets.filter(|(key, _)| !known.contains(key)) {
+        records.extend(set.data().iter().map(|data| Record {
+            name: key.name.clone(),
+            ttl: set.ttl,
+            data: data.clone(),
+        }));
+    }
+    records
+}

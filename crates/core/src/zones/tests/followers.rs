@@ -1,0 +1,162 @@
+//! Several servers, and the records of the zone itself.
+
+use super::*;
+use crate::fleet::{Member, Role};
+
+const APEX: &str = "example.com. 60 IN SOA ns1.example.com. admin.example.com. 7 60 60 60 60\n\
+                    example.com. 60 IN NS ns1.example.com.\n\
+                    ns1.example.com. 60 IN A 192.0.2.53";
+
+fn with_followers(roles: &[Role]) -> World {
+    let member = |role: &Role| Member {
+        address: "192.0.2.2:53".into(),
+        role: *role,
+    };
+    World {
+        zones: Zones::new(Limits::default(), roles.iter().map(member).collect()),
+        ..World::new()
+    }
+}
+
+impl World {
+    /// Lets time pass, and carries out what becomes due.
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            for zone in self.zones.take_work() {
+                while let Some(step) = self.zones.next_step(&zone, self.now) {
+                    let completion = self.carry_out(&zone, step);
+                    self.zones.complete(&zone, completion, self.now);
+                    self.zones.take_events();
+                }
+            }
+            match self.zones.next_wake().filter(|wake| *wake <= end) {
+                Some(wake) => self.now = self.now.max(wake),
+                None => break,
+            }
+            self.zones.wake(self.now);
+        }
+        self.now = end;
+    }
+}
+
+fn served(lines: &str) -> ZoneDeclaration {
+    zone_declaration(Hosting::Served(records(lines)))
+}
+
+fn state(world: &World) -> ZoneState {
+    let event = world.zones.zone_event(&name(ZONE));
+    event.expect("the zone is known").state
+}
+
+#[test]
+fn a_set_is_programmed_only_when_every_server_has_it() {
+    let mut world = with_followers(&[Role::Secondary]);
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    assert_eq!(state(&world), ZoneState::Ready);
+    world.serials.insert(0, Ok(Serial(7)));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_millis(500));
+    assert_eq!(world.zones.event(&object("www")), None);
+    world.pass(Duration::from_secs(2));
+    let Verdict::Lagging(fault) = world.verdict("www") else {
+        panic!("{:?}", world.verdict("www"));
+    };
+    assert!(
+        fault.message.contains("192.0.2.2:53 has serial 7, not 8"),
+        "{fault}"
+    );
+    assert!(matches!(state(&world), ZoneState::Degraded(_)));
+
+    world.serials.clear();
+    world.pass(Duration::from_secs(5));
+    assert_eq!(world.verdict("www"), Verdict::Programmed(Serial(8)));
+    assert_eq!(state(&world), ZoneState::Ready);
+}
+
+#[test]
+fn a_server_that_fails_for_a_moment_is_not_told_of() {
+    let mut world = with_followers(&[Role::Primary]);
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    let fault = Fault::new(FaultKind::Unreachable, "connection refused");
+    world.serials.insert(0, Err(fault));
+    world.pass(Duration::ZERO);
+    assert_eq!(world.zones.event(&object("www")), None);
+    world.serials.clear();
+    world.pass(Duration::from_secs(5));
+    assert!(matches!(world.verdict("www"), Verdict::Programmed(_)));
+}
+
+#[test]
+fn the_lead_goes_beyond_a_server_that_is_ahead() {
+    let mut world = with_followers(&[Role::Secondary]);
+    world.serials.insert(0, Ok(Serial(41)));
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.server[&name(ZONE)].serial, Serial(42));
+}
+
+#[test]
+fn an_edit_of_the_zone_is_applied_to_the_served_one() {
+    let mut world = World::new();
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    let edited = APEX
+        .replace("60 60 60 60", "60 60 60 5")
+        .replace("ns1.", "ns2.");
+    world.zones.declare_zone(ZoneDeclaration {
+        generation: 2,
+        ..served(&edited)
+    });
+    world.pass(Duration::from_secs(5));
+    let lines = world.lines();
+    assert!(
+        lines.contains(&"example.com. 60 IN NS ns2.example.com.".to_owned()),
+        "{lines:?}"
+    );
+    assert!(
+        lines.contains(&"ns2.example.com. 60 IN A 192.0.2.53".to_owned()),
+        "{lines:?}"
+    );
+    assert!(!lines.iter().any(|line| line.contains("ns1.")), "{lines:?}");
+    let content = &world.server[&name(ZONE)];
+    let soa = &content.sets[&RecordKey::new(name(ZONE), RecordType::Soa)];
+    let [RecordData::Soa(soa)] = soa.data() else {
+        panic!("{soa:?}");
+    };
+    assert_eq!(
+        (soa.minimum, soa.mname.to_string()),
+        (5, "ns2.example.com.".into())
+    );
+    assert!(content.serial.newer_than(Serial(7)));
+}
+
+#[test]
+fn a_new_zone_waits_for_its_objects_to_carry_what_they_ask_for() {
+    let mut world = World::new();
+    world.zones.declare_zone(served(APEX));
+    let mut uncarried = declare("www", 1, WWW, "");
+    let carried = uncarried.clone();
+    uncarried.published.clear();
+    world.zones.declare(uncarried);
+    world.pass(Duration::ZERO);
+    assert!(world.server.is_empty(), "nothing is served yet");
+    assert_eq!(world.verdict("www"), Verdict::Admissible);
+    world.zones.declare(carried);
+    world.pass(Duration::from_secs(5));
+    assert!(world.lines().contains(&WWW.to_owned()));
+    assert_eq!(world.updates, 0, "it was there from the first moment");
+}
+
+#[test]
+fn an_object_that_never_carries_its_wish_holds_a_new_zone_for_a_moment_only() {
+    let mut world = World::new();
+    world.zones.declare_zone(served(APEX));
+    let mut uncarried = declare("www", 1, WWW, "");
+    uncarried.published.clear();
+    world.zones.declare(uncarried);
+    world.pass(Duration::from_secs(5));
+    assert!(world.server.contains_key(&name(ZONE)));
+}

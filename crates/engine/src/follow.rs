@@ -1,0 +1,238 @@
+//! What concerns all servers of a zone: creating it, deleting it, and keeping the others like the lead.
+
+use std::collections::BTreeMap;
+
+use bindery_core::{
+    Change, Expect, Fault, FaultKind, Name, Record, RecordKey, RecordType, Serial,
+    zones::{Delta, ZoneContent, restored},
+};
+
+use crate::{Servers, Station};
+
+/// Bytes of changes in one message, names uncompressed; the rest is for signature and SOA.
+const MESSAGE_LEN_MAX: usize = 60_000;
+
+/// Creates a zone on the lead with these records, and with what other servers still have of it.
+pub(crate) async fn open(
+    servers: &Servers,
+    zone: &Name,
+    records: Vec<Record>,
+) -> Result<ZoneContent, Fault> {
+    let lead = &servers.lead;
+    let Some(host) = &lead.host else {
+        let message = "no server is managed here that could serve this zone";
+        return Err(Fault::new(FaultKind::NoSuchZone, message));
+    };
+    let mut newest: Option<(Serial, &Station)> = None;
+    for follower in servers.followers.iter() {
+        if let Ok(serial) = follower.server.serial(zone).await
+            && newest.is_none_or(|(seen, _)| serial.newer_than(seen))
+        {
+            newest = Some((serial, follower));
+        }
+    }
+    let rescued = match newest {
+        Some((_, follower)) => follower.server.transfer(zone).await.ok(),
+        None => None,
+    };
+    let records = restored(records, rescued, newest.map(|(serial, _)| serial));
+    host.create(zone, &records).await?;
+    lead.server.transfer(zone).await
+}
+
+/// Deletes a zone from every server that Bindery manages.
+pub(crate) async fn close(servers: &Servers, zone: &Name) -> Result<(), Fault> {
+    let all = std::iter::once(&servers.lead).chain(servers.followers.iter());
+    for station in all {
+        if let Some(host) = &station.host {
+            host.delete(zone).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The serial of a secondary, which is given the zone if it does not have it.
+pub(crate) async fn look(follower: &Station, zone: &Name) -> Result<Serial, Fault> {
+    match (follower.server.serial(zone).await, &follower.host) {
+        (Err(fault), Some(host)) if fault.kind == FaultKind::NoSuchZone => {
+            host.create(zone, &[]).await?;
+            follower.server.serial(zone).await
+        }
+        (serial, _) => serial.map_err(|fault| at(follower, &fault)),
+    }
+}
+
+/// Brings another primary to what the lead has, and returns its serial.
+///
+/// It ends with the lead's serial, unless somebody wrote there meanwhile; then the serials differ and
+/// the next round compares everything.
+pub(crate) async fn copy(lead: &Station, follower: &Station, zone: &Name) -> Result<Serial, Fault> {
+    copy_once(lead, follower, zone)
+        .await
+        .map_err(|fault| at(follower, &fault))
+}
+
+async fn copy_once(lead: &Station, follower: &Station, zone: &Name) -> Result<Serial, Fault> {
+    let serial = match (follower.server.serial(zone).await, &follower.host) {
+        (Ok(serial), _) => serial,
+        (Err(fault), Some(host)) if fault.kind == FaultKind::NoSuchZone => {
+            let content = lead.server.transfer(zone).await?;
+            host.create(zone, &records(&content)).await?;
+            return follower.server.serial(zone).await;
+        }
+        (Err(fault), _) => return Err(fault),
+    };
+    let (soa, changes) = match lead.server.changes_since(zone, serial).await? {
+        Delta::Current(_) => return Ok(serial),
+        Delta::Steps {
+            soa,
+            removed,
+            added,
+        } => (soa, stepwise(removed, added)),
+        Delta::Whole(content) => {
+            let before = follower.server.transfer(zone).await?;
+            let Some(soa) = soa_of(zone, &content) else {
+                return Ok(serial);
+            };
+            if !content.serial.newer_than(before.serial) {
+                return Ok(before.serial);
+            }
+            (soa, difference(before, content))
+        }
+    };
+    let mut batches = split(changes);
+    let mut last = batches.pop().unwrap_or_default();
+    for batch in batches {
+        follower.server.update(zone, &batch).await?;
+    }
+    last.push(renewal(&soa));
+    follower.server.update(zone, &last).await?;
+    follower.server.serial(zone).await
+}
+
+/// The change that gives a zone this SOA; a server ignores one whose serial is not newer.
+pub(crate) fn renewal(soa: &Record) -> Change {
+    Change {
+        key: RecordKey::new(soa.name.clone(), RecordType::Soa),
+        expect: Expect::Anything,
+        remove: Vec::new(),
+        add: vec![soa.data.clone()],
+        ttl: soa.ttl,
+    }
+}
+
+pub(crate) fn nobody() -> Fault {
+    Fault::new(FaultKind::Unreachable, "there is no such server")
+}
+
+/// A fault that says which server it is about.
+fn at(follower: &Station, fault: &Fault) -> Fault {
+    let member = &follower.member;
+    if fault.message.contains(&*member.address) {
+        return fault.clone();
+    }
+    let message = format!("{} {}: {fault}", member.role.as_str(), member.address);
+    Fault::new(fault.kind, message)
+}
+
+fn records(content: &ZoneContent) -> Vec<Record> {
+    let sets = content.sets.iter();
+    let lines = sets.flat_map(|(key, set)| {
+        set.data().iter().map(|data| Record {
+            name: key.name.clone(),
+            ttl: set.ttl,
+            data: data.clone(),
+        })
+    });
+    lines.collect()
+}
+
+fn soa_of(zone: &Name, content: &ZoneContent) -> Option<Record> {
+    let key = RecordKey::new(zone.clone(), RecordType::Soa);
+    let set = content.sets.get(&key)?;
+    Some(Record {
+        name: key.name,
+        ttl: set.ttl,
+        data: set.data().first()?.clone(),
+    })
+}
+
+/// Single records that went and came, as changes of their sets.
+fn stepwise(removed: Vec<Record>, added: Vec<Record>) -> Vec<Change> {
+    let mut changes: BTreeMap<RecordKey, Change> = BTreeMap::new();
+    let mut of = |record: Record, came: bool| {
+        let key = RecordKey::new(record.name, record.data.rtype());
+        let change = changes.entry(key.clone()).or_insert_with(|| Change {
+            key,
+            expect: Expect::Anything,
+            remove: Vec::new(),
+            add: Vec::new(),
+            ttl: record.ttl,
+        });
+        if came {
+            change.ttl = record.ttl;
+            change.add.push(record.data);
+        } else {
+            change.remove.push(record.data);
+        }
+    };
+    for record in removed {
+        of(record, false);
+    }
+    for record in added {
+        of(record, true);
+    }
+    changes.into_values().collect()
+}
+
+/// The changes that make one content of the other, but for the SOA.
+fn difference(before: ZoneContent, after: ZoneContent) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let keys: std::collections::BTreeSet<&RecordKey> =
+        before.sets.keys().chain(after.sets.keys()).collect();
+    for key in keys {
+        let (old, new) = (before.sets.get(key), after.sets.get(key));
+        if old == new || key.rtype == RecordType::Soa {
+            continue;
+        }
+        let retimed = old.map(|set| set.ttl) != new.map(|set| set.ttl);
+        let (have, want) = (
+            old.map_or(&[][..], |set| set.data()),
+            new.map_or(&[][..], |set| set.data()),
+        );
+        let gone = have.iter().filter(|data| !want.contains(data));
+        let came = want.iter().filter(|data| retimed || !have.contains(data));
+        changes.push(Change {
+            key: key.clone(),
+            expect: Expect::Anything,
+            remove: gone.cloned().collect(),
+            add: came.cloned().collect(),
+            ttl: new.or(old).map_or(0, |set| set.ttl),
+        });
+    }
+    changes
+}
+
+/// Changes in as many messages as they need; the sets of one name stay together.
+fn split(changes: Vec<Change>) -> Vec<Vec<Change>> {
+    let mut batches: Vec<Vec<Change>> = Vec::new();
+    let mut len = 0;
+    for change in changes {
+        len += change.wire_len_max();
+        match batches.last_mut() {
+            Some(batch)
+                if len <= MESSAGE_LEN_MAX
+                    || batch
+                        .last()
+                        .is_some_and(|last| last.key.name == change.key.name) =>
+            {
+                batch.push(change);
+            }
+            Some(_) | None => {
+                len = change.wire_len_max();
+                batches.push(vec![change]);
+            }
+        }
+    }
+    batches
+}
