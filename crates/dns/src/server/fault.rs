@@ -193,7 +193,8 @@ impl Server {
             | FaultKind::NoSuchZone
             | FaultKind::BadKey
             | FaultKind::TooLong
-            | FaultKind::Malformed => false,
+            | FaultKind::Malformed
+            | FaultKind::Behind => false,
         }
     }
 }
