@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bindery_core::zones::{ReadBack, ZoneContent};
-use bindery_core::{Change, Fault, Name, RecordKey, RecordType, Serial};
+use bindery_core::{Change, Fault, Name, Record, RecordKey, RecordType, Serial};
 use bindery_engine::ports::NameServer;
 use domain::rdata::tsig::Time48;
 use domain::tsig::{self, ClientTransaction};
@@ -15,11 +15,14 @@ use tokio::time::timeout;
 use crate::key::Key;
 use crate::link::{Down, Link, Ticket};
 use crate::update;
-use crate::wire::{self, Head, MESSAGE_LEN_MAX, Message, Question, opcode, rcode};
+use crate::wire::{self, Head, MESSAGE_LEN_MAX, Message, Question, Row, opcode, rcode};
 
 mod fault;
+mod incremental;
 mod read;
 mod transfer;
+
+pub use incremental::{Delta, Steps};
 
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -183,6 +186,23 @@ impl Server {
         }
     }
 
+    /// The SOA record of a zone, as it is served now.
+    ///
+    /// # Errors
+    /// If the server does not answer or does not serve the zone.
+    pub async fn soa(&self, zone: &Name) -> Result<Record, Fault> {
+        let answer = self
+            .ask(|id| Self::query(zone, RecordType::Soa, id))
+            .await?;
+        let row = self.soa_in(zone, &answer)?;
+        let data = row.data().map_err(|_| self.malformed())?;
+        Ok(Record {
+            name: zone.clone(),
+            ttl: row.ttl,
+            data,
+        })
+    }
+
     async fn fetch_serial(&self, zone: &Name) -> Result<Serial, Fault> {
         let answer = self
             .ask(|id| Self::query(zone, RecordType::Soa, id))
@@ -191,6 +211,11 @@ impl Server {
     }
 
     fn serial_in(&self, zone: &Name, answer: &Message) -> Result<Serial, Fault> {
+        let row = self.soa_in(zone, answer)?;
+        transfer::serial_of(row).ok_or_else(|| self.malformed())
+    }
+
+    fn soa_in<'a>(&self, zone: &Name, answer: &'a Message) -> Result<&'a Row, Fault> {
         if answer.head.rcode != rcode::NOERROR {
             return Err(self.query_refused(zone, answer.head.rcode));
         }
@@ -199,17 +224,19 @@ impl Server {
             .iter()
             .find(|row| row.name == *zone && row.rtype == RecordType::Soa.code());
         match soa {
-            Some(row) if answer.head.authoritative => {
-                transfer::serial_of(row).ok_or_else(|| self.malformed())
-            }
+            Some(row) if answer.head.authoritative => Ok(row),
             Some(_) | None => Err(self.no_such_zone(zone)),
         }
     }
 
     async fn send_update(&self, zone: &Name, changes: &[Change]) -> Result<(), Fault> {
-        let answer = self
-            .exchange(|id| update::message(id, zone, changes))
-            .await?;
+        self.write(zone, |id| update::message(id, zone, changes))
+            .await
+    }
+
+    /// Sends an update and says what became of it.
+    async fn write(&self, zone: &Name, build: impl FnOnce(u16) -> Message) -> Result<(), Fault> {
+        let answer = self.exchange(build).await?;
         match answer.head.rcode {
             rcode::NOERROR => Ok(()),
             code => Err(self.update_refused(zone, code)),
