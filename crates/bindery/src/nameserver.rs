@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use bindery_core::{FaultKind, Name};
 use bindery_dns::{Clock, Key};
 use bindery_embedded::nameserver::{self, BuiltinServer, Sockets};
-use bindery_embedded::{Environment as _, System};
+use bindery_embedded::{Environment as _, Role, System};
 use bindery_engine::Servers;
 use bindery_engine::ports::NameServer;
 use futures::future::BoxFuture;
@@ -109,7 +109,7 @@ async fn start_builtin(wanted: Wanted<'_>) -> Result<Running> {
         folder: Some(data.join("builtin")),
         key: key.clone(),
         clock: clock(),
-        notify: Vec::new(),
+        role: Role::default(),
         notify_id: Arc::new(|| u16::from_ne_bytes([random()[0], random()[1]])),
     };
     let server = BuiltinServer::open(options).context("cannot start the built-in name server")?;

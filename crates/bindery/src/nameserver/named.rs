@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use bindery_core::{Fault, Name, Record};
+use bindery_embedded::Role;
 use bindery_embedded::bind::{Host, Named, Options};
 use bindery_engine::Servers;
 use bindery_engine::ports::ZoneHost;
@@ -113,7 +114,7 @@ fn options(program: PathBuf, wanted: &Wanted<'_>) -> Options {
         folder: wanted.data.join("named"),
         address: wanted.address,
         key: wanted.key.clone(),
-        notify: Vec::new(),
+        role: Role::default(),
         clock: clock(),
         random: Arc::new(random),
     }
@@ -125,7 +126,7 @@ fn copy(options: &Options) -> Options {
         folder: options.folder.clone(),
         address: options.address,
         key: options.key.clone(),
-        notify: options.notify.clone(),
+        role: options.role.clone(),
         clock: Arc::clone(&options.clock),
         random: Arc::clone(&options.random),
     }
