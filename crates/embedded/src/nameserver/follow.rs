@@ -30,6 +30,10 @@ const REFRESH_SECONDS: (u32, u32) = (1, 86_400);
 /// back soon, and nothing else tells that one has.
 const RETRY_SECONDS_MAX: u32 = 60;
 
+/// A primary that fails this often in a row is spoken of. The first failures are no news: a copy
+/// may be made before its zone is.
+const FAILURES_SPOKEN_OF: u32 = 3;
+
 /// How often news are fetched again because the copy has moved meanwhile.
 const TRIES: usize = 4;
 
@@ -63,7 +67,11 @@ pub(super) async fn run(server: &BuiltinServer) {
         tokio::select! {
             biased;
             Some((visit, outcome)) = visits.next() => {
-                schedule.done(visit, outcome, Instant::now());
+                let (outcome, fault) = outcome;
+                let failures = schedule.done(&visit, outcome, Instant::now());
+                if let Some(fault) = fault.filter(|_| failures == FAILURES_SPOKEN_OF) {
+                    tracing::warn!(zone = %visit.0, %fault, "a primary does not give a zone");
+                }
             }
             zones = server.inner.asked.take() => {
                 for zone in &zones {
@@ -89,10 +97,14 @@ async fn until(moment: Option<Instant>) {
 }
 
 /// Asks one primary about one zone, and says when to ask again.
-async fn pay(server: &BuiltinServer, sources: &[Server], visit: Visit) -> (Visit, Outcome) {
+async fn pay(
+    server: &BuiltinServer,
+    sources: &[Server],
+    visit: Visit,
+) -> (Visit, (Outcome, Option<Fault>)) {
     let (name, place) = &visit;
     let Some((zone, source)) = server.zone(name).zip(sources.get(*place)) else {
-        return (visit, Outcome::Gone);
+        return (visit, (Outcome::Gone, None));
     };
     let pulled = pull(source, &zone).await;
     let soa = |pick: fn(&bindery_core::Soa) -> u32| zone.content().soa().map(|(soa, _)| pick(soa));
@@ -101,15 +113,13 @@ async fn pay(server: &BuiltinServer, sources: &[Server], visit: Visit) -> (Visit
             zone.confirm(server.seconds());
             let (least, longest) = REFRESH_SECONDS;
             let seconds = soa(|soa| soa.refresh).unwrap_or(least);
-            Outcome::Heard(Duration::from_secs(seconds.clamp(least, longest).into()))
+            let pause = Duration::from_secs(seconds.clamp(least, longest).into());
+            (Outcome::Heard(pause), None)
         }
         Err(fault) => {
-            // Telling of it once per retry would fill a log while a primary is away.
-            tracing::debug!(zone = %zone.name, %fault, "a primary did not give a zone");
             let seconds = soa(|soa| soa.retry).unwrap_or(RETRY_SECONDS_MAX);
-            Outcome::Failed(Duration::from_secs(
-                seconds.clamp(1, RETRY_SECONDS_MAX).into(),
-            ))
+            let pause = Duration::from_secs(seconds.clamp(1, RETRY_SECONDS_MAX).into());
+            (Outcome::Failed(pause), Some(fault))
         }
     };
     (visit, outcome)

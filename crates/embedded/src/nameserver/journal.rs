@@ -299,12 +299,13 @@ fn unframe(bytes: &[u8]) -> Frame<'_> {
     Frame::Broken
 }
 
-/// Applies a commit and says which sets it names.
+/// Applies a commit and says which sets it names, unless it is the first, which names them all.
 fn replay(
     mut payload: &[u8],
     content: &mut Option<Content>,
 ) -> Option<BTreeSet<(Name, RecordType)>> {
     let apex = take_name(&mut payload)?;
+    let is_first = content.is_none();
     let content = content.get_or_insert_with(|| Content::new(apex.clone()));
     if *content.apex() != apex {
         return None;
@@ -324,7 +325,9 @@ fn replay(
         }
         let set = (count > 0).then(|| Arc::new(RecordSet::new(ttl, data)));
         content.put(&name, rtype, set);
-        changed.insert((name, rtype));
+        if !is_first {
+            changed.insert((name, rtype));
+        }
     }
     payload.is_empty().then_some(changed)
 }

@@ -225,3 +225,28 @@ impl Writer {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bindery_core::{Record, RecordSet};
+
+    use super::*;
+
+    #[test]
+    fn a_copy_is_served_until_it_was_not_confirmed_for_too_long() {
+        let soa = "example.com. 60 IN SOA a.example.com. b.example.com. 1 2 3 40 5";
+        let soa: Record = soa.parse().unwrap();
+        let mut content = Content::new(soa.name.clone());
+        let empty = Zone::new(content.clone(), History::new(), None);
+        assert!(!empty.is_served(0));
+        let set = RecordSet::new(soa.ttl, [soa.data.clone()]);
+        content.put(&soa.name, soa.data.rtype(), Some(Arc::new(set)));
+        let zone = Zone::new(content, History::new(), None);
+        assert!(zone.is_served(u64::MAX - 1));
+        zone.confirm(100);
+        assert!(zone.is_served(139));
+        assert!(!zone.is_served(140));
+        zone.confirm(140);
+        assert!(zone.is_served(140));
+    }
+}

@@ -71,16 +71,16 @@ impl Schedule {
         self.waiting.first().map(|(due, _)| *due)
     }
 
-    /// Takes note of how a visit went.
-    pub(super) fn done(&mut self, visit: Visit, outcome: Outcome, now: Instant) {
-        let Some(entry) = self.entries.get_mut(&visit) else {
-            return;
+    /// Takes note of how a visit went, and returns how many have failed in a row.
+    pub(super) fn done(&mut self, visit: &Visit, outcome: Outcome, now: Instant) -> u32 {
+        let Some(entry) = self.entries.get_mut(visit) else {
+            return 0;
         };
         let again = std::mem::take(&mut entry.again);
         let pause = match outcome {
             Outcome::Gone if !again => {
-                self.entries.remove(&visit);
-                return;
+                self.entries.remove(visit);
+                return 0;
             }
             Outcome::Gone => Duration::ZERO,
             Outcome::Heard(pause) => {
@@ -90,12 +90,14 @@ impl Schedule {
             Outcome::Failed(longest) => {
                 // Sixteen doublings of a second are more than any limit given.
                 let pause = Duration::from_secs(1 << entry.failures.min(16));
-                entry.failures += 1;
+                entry.failures = entry.failures.saturating_add(1);
                 pause.min(longest)
             }
         };
         let pause = if again { Duration::ZERO } else { pause };
-        self.wait(visit, now + pause);
+        let failures = entry.failures;
+        self.wait(visit.clone(), now + pause);
+        failures
     }
 
     fn wait(&mut self, visit: Visit, due: Instant) {
@@ -127,9 +129,9 @@ mod tests {
         schedule.ask(visit("a."), now);
         assert_eq!(schedule.next(now), None);
         // What came meanwhile is looked at next.
-        schedule.done(visit("a."), Outcome::Heard(seconds(9)), now);
+        schedule.done(&visit("a."), Outcome::Heard(seconds(9)), now);
         assert_eq!(schedule.next(now), Some(visit("a.")));
-        schedule.done(visit("a."), Outcome::Heard(seconds(9)), now);
+        schedule.done(&visit("a."), Outcome::Heard(seconds(9)), now);
         assert_eq!(schedule.first(), Some(now + seconds(9)));
     }
 
@@ -141,7 +143,7 @@ mod tests {
         schedule.ask(visit("a."), at);
         for pause in [1, 2, 4, 5, 5] {
             assert_eq!(schedule.next(at), Some(visit("a.")));
-            schedule.done(visit("a."), Outcome::Failed(seconds(5)), at);
+            schedule.done(&visit("a."), Outcome::Failed(seconds(5)), at);
             at += seconds(pause);
             assert_eq!(schedule.first(), Some(at));
         }
@@ -153,12 +155,12 @@ mod tests {
         let mut schedule = Schedule::default();
         schedule.ask(visit("a."), now);
         schedule.next(now);
-        schedule.done(visit("a."), Outcome::Gone, now);
+        schedule.done(&visit("a."), Outcome::Gone, now);
         assert_eq!((schedule.first(), schedule.entries.len()), (None, 0));
         schedule.ask(visit("a."), now);
         schedule.next(now);
         schedule.ask(visit("a."), now);
-        schedule.done(visit("a."), Outcome::Gone, now);
+        schedule.done(&visit("a."), Outcome::Gone, now);
         assert_eq!(schedule.next(now), Some(visit("a.")));
     }
 }
