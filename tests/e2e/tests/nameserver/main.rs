@@ -8,6 +8,7 @@ mod client;
 mod differential;
 mod edns;
 mod lifecycle;
+mod mirror;
 mod pair;
 mod prerequisite;
 mod query;
@@ -63,7 +64,7 @@ fn trials() -> Vec<Trial> {
             }
         }
     }
-    for case in roles::cases() {
+    for case in [roles::cases(), mirror::cases()].concat() {
         for kinds in pair::KINDS {
             let name = format!("{}::{}", pair::suite(kinds), case.name);
             trials.push(Trial::test(name, move || {

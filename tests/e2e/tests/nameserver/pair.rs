@@ -6,19 +6,22 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use bindery_core::{Change, Expect, Name, RecordData, RecordKey, RecordType};
-use bindery_dns::Server;
+use bindery_core::{Change, Expect, Name, Record, RecordData, RecordKey, RecordType, Serial};
+use bindery_dns::wire::{Head, Message, Question, Row, class, opcode, rcode};
+use bindery_dns::{Delta, Server, Steps};
 use bindery_embedded::Role;
 use bindery_engine::ports::NameServer;
 use futures::future::BoxFuture;
 use tempfile::TempDir;
+use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
+use crate::ask;
 use crate::scene;
 use crate::subject::{self, Kind, Own};
 
 /// Long enough for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How often to look.
 const POLL: Duration = Duration::from_millis(10);
@@ -42,6 +45,17 @@ pub(crate) struct PairCase {
     /// What it does.
     pub(crate) run: fn(Kinds) -> BoxFuture<'static, Result<()>>,
 }
+
+/// Makes a list of cases from async functions of two kinds.
+macro_rules! pair_cases {
+    ($($name:ident),* $(,)?) => {
+        vec![$($crate::pair::PairCase {
+            name: stringify!($name),
+            run: |kinds| Box::pin($name(kinds)),
+        }),*]
+    };
+}
+pub(crate) use pair_cases;
 
 /// Where a case of these kinds stands among the others.
 pub(crate) fn suite(kinds: Kinds) -> String {
@@ -189,6 +203,56 @@ pub(crate) fn host(zone: &Name, number: u8) -> Change {
         add: vec![RecordData::A([192, 0, 2, number].into())],
         ttl: 60,
     }
+}
+
+/// What happened on a server since a serial, which must be known as differences.
+pub(crate) async fn steps(member: &Member, since: Serial) -> Result<Steps> {
+    match member.client().changes_since(&zone(), since).await? {
+        Delta::Steps(steps) => Ok(steps),
+        other @ (Delta::UpToDate(_) | Delta::Whole(_)) => {
+            anyhow::bail!("no differences: {other:?}")
+        }
+    }
+}
+
+/// The serial of an SOA record.
+pub(crate) fn serial_of(record: &Record) -> Option<Serial> {
+    let RecordData::Soa(soa) = &record.data else {
+        return None;
+    };
+    Some(Serial(soa.serial))
+}
+
+/// Sends an update of zone-file lines, `-` before those that go; it must succeed.
+pub(crate) async fn change(member: &Member, lines: &[impl AsRef<str>]) -> Result<()> {
+    let zone = zone();
+    let row = |line: &str| {
+        let going = line.strip_prefix("- ");
+        let Record { name, ttl, data } = scene::record(&zone, going.unwrap_or(line));
+        match going {
+            None => Row::new(name, ttl, &data),
+            Some(_) => Row {
+                class: class::NONE,
+                ..Row::new(name, 0, &data)
+            },
+        }
+    };
+    let message = Message {
+        head: Head {
+            id: 0x4545,
+            opcode: opcode::UPDATE,
+            ..Head::default()
+        },
+        question: vec![Question::new(zone.clone(), RecordType::Soa.code())],
+        authority: lines.iter().map(|line| row(line.as_ref())).collect(),
+        ..Message::default()
+    };
+    let (bytes, transaction) = ask::sign(&message, &subject::key())?;
+    let mut stream = TcpStream::connect(member.address).await?;
+    ask::send(&mut stream, &bytes).await?;
+    let code = ask::verify(ask::receive(&mut stream).await?, &transaction)?;
+    ensure!(code == rcode::NOERROR, "{code}");
+    Ok(())
 }
 
 /// Waits until something is so; faults on the way are waited out.

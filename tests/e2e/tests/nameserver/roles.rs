@@ -1,46 +1,38 @@
-//! Primaries, the secondaries that follow them, and primaries that are kept alike.
+//! Primaries and the secondaries that follow them.
 
-use anyhow::{Context, Result, bail, ensure};
-use bindery_core::{FaultKind, Record, RecordData, RecordType, Serial};
-use bindery_dns::wire::{Head, Message, Question, Row, class, opcode, rcode};
-use bindery_dns::{Delta, Key, Steps};
+use anyhow::{Context, Result, ensure};
+use bindery_core::{FaultKind, RecordType, Serial};
+use bindery_dns::wire::{Head, Message, Question, opcode, rcode};
+use bindery_dns::{Delta, Key};
 use bindery_embedded::Role;
 use bindery_engine::ports::NameServer;
 
 use crate::ask;
-use crate::pair::{self, Kinds, Member, Pair, PairCase, eventually, free_address};
+use crate::pair::{
+    self, Kinds, Member, Pair, PairCase, change, eventually, free_address, pair_cases, serial_of,
+    steps,
+};
 use crate::scene;
 use crate::subject;
-
-/// Makes a list of cases from async functions of two kinds.
-macro_rules! pair_cases {
-    ($($name:ident),* $(,)?) => {
-        vec![$(PairCase {
-            name: stringify!($name),
-            run: |kinds| Box::pin($name(kinds)),
-        }),*]
-    };
-}
 
 pub(crate) fn cases() -> Vec<PairCase> {
     pair_cases![
         a_copy_follows_an_update,
         two_hundred_updates_arrive,
         changes_travel_as_differences,
+        many_differences_come_in_many_messages,
         a_copy_restarts_without_its_primary,
         a_copy_that_was_down_catches_up,
         a_copy_is_served_while_its_primary_is_down,
         a_copy_takes_no_updates,
         a_deleted_copy_is_gone_and_can_come_again,
         a_copy_made_before_its_zone_arrives_with_it,
+        a_copy_that_never_arrived_can_be_deleted,
         a_restarted_copy_follows_primaries_that_moved,
         any_primary_may_have_the_news,
         word_of_a_change_with_a_wrong_key_is_ignored,
         differences_from_an_unknown_serial_are_the_whole_zone,
         differences_survive_a_restart,
-        mirroring_makes_two_primaries_alike,
-        mirroring_stops_where_the_target_has_moved,
-        mirroring_what_does_not_fit_is_said,
     ]
 }
 
@@ -89,6 +81,19 @@ async fn changes_travel_as_differences(kinds: Kinds) -> Result<()> {
             .await?;
         ensure!(current == Delta::UpToDate(Serial(103)), "{current:?}");
     }
+    pair.stop().await
+}
+
+async fn many_differences_come_in_many_messages(kinds: Kinds) -> Result<()> {
+    let pair = Pair::copied(kinds).await?;
+    for hundreds in 0..6 {
+        let line = |number: u32| format!("m{hundreds}-{number}.@ 60 IN A 192.0.2.1");
+        let lines: Vec<String> = (0..500).map(line).collect();
+        change(&pair.primary, &lines).await?;
+    }
+    let steps = steps(&pair.primary, Serial(100)).await?;
+    ensure!(steps.added.len() == 3_000, "{}", steps.added.len());
+    pair.until_copied().await?;
     pair.stop().await
 }
 
@@ -178,6 +183,18 @@ async fn a_copy_made_before_its_zone_arrives_with_it(kinds: Kinds) -> Result<()>
     pair.secondary.create(&pair.zone).await?;
     pair.primary.create(&pair.zone).await?;
     pair.until_copied().await?;
+    pair.stop().await
+}
+
+async fn a_copy_that_never_arrived_can_be_deleted(kinds: Kinds) -> Result<()> {
+    let mut pair = Pair::start(kinds).await?;
+    pair.secondary.create(&pair.zone).await?;
+    pair.secondary.delete(&pair.zone).await?;
+    pair.secondary.stop().await?;
+    pair.secondary.start_again().await?;
+    let found = pair.secondary.client().serial(&pair.zone).await;
+    let kind = found.err().map(|fault| fault.kind);
+    ensure!(kind == Some(FaultKind::NoSuchZone), "{kind:?}");
     pair.stop().await
 }
 
@@ -286,168 +303,4 @@ async fn differences_survive_a_restart(kinds: Kinds) -> Result<()> {
     let steps = steps(&pair.primary, Serial(100)).await?;
     ensure!(steps.added.len() == 1, "{steps:?}");
     pair.stop().await
-}
-
-/// Two primaries that begin alike and know nothing of each other.
-async fn twins(kinds: Kinds) -> Result<(Member, Member)> {
-    let mut one = Member::start(kinds.0, free_address()?, Role::default()).await?;
-    let mut other = Member::start(kinds.1, free_address()?, Role::default()).await?;
-    one.create(&pair::zone()).await?;
-    other.create(&pair::zone()).await?;
-    Ok((one, other))
-}
-
-/// What happened on a server since a serial, which must be known as differences.
-async fn steps(member: &Member, since: Serial) -> Result<Steps> {
-    match member.client().changes_since(&pair::zone(), since).await? {
-        Delta::Steps(steps) => Ok(steps),
-        other => bail!("no differences: {other:?}"),
-    }
-}
-
-fn serial_of(record: &Record) -> Option<Serial> {
-    let RecordData::Soa(soa) = &record.data else {
-        return None;
-    };
-    Some(Serial(soa.serial))
-}
-
-/// Sends an update of zone-file lines, `-` before those that go; it must succeed.
-async fn change(member: &Member, lines: &[&str]) -> Result<()> {
-    let zone = pair::zone();
-    let row = |line: &&str| match line.strip_prefix("- ") {
-        Some(line) => {
-            let record = scene::record(&zone, line);
-            Row {
-                class: class::NONE,
-                ..Row::new(record.name, 0, &record.data)
-            }
-        }
-        None => {
-            let record = scene::record(&zone, line);
-            Row::new(record.name, record.ttl, &record.data)
-        }
-    };
-    let message = Message {
-        head: Head {
-            id: 0x4545,
-            opcode: opcode::UPDATE,
-            ..Head::default()
-        },
-        question: vec![Question::new(zone.clone(), RecordType::Soa.code())],
-        authority: lines.iter().map(row).collect(),
-        ..Message::default()
-    };
-    let (bytes, transaction) = ask::sign(&message, &subject::key())?;
-    let mut stream = tokio::net::TcpStream::connect(member.address).await?;
-    ask::send(&mut stream, &bytes).await?;
-    let code = ask::verify(ask::receive(&mut stream).await?, &transaction)?;
-    ensure!(code == rcode::NOERROR, "{code}");
-    Ok(())
-}
-
-async fn mirroring_makes_two_primaries_alike(kinds: Kinds) -> Result<()> {
-    let (mut one, mut other) = twins(kinds).await?;
-    let (source, target, zone) = (one.client(), other.client(), pair::zone());
-    change(
-        &one,
-        &["new.@ 60 IN A 192.0.2.10", "brief.@ 60 IN A 192.0.2.10"],
-    )
-    .await?;
-    // A new TTL, another kind of record in a name's place, and all name servers replaced.
-    change(
-        &one,
-        &["- brief.@ 60 IN A 192.0.2.10", "www.@ 90 IN A 192.0.2.1"],
-    )
-    .await?;
-    change(
-        &one,
-        &["- mail.@ 300 IN A 192.0.2.25", "mail.@ 60 IN CNAME www.@"],
-    )
-    .await?;
-    change(
-        &one,
-        &["- alias.@ 300 IN CNAME www.@", "alias.@ 60 IN A 192.0.2.30"],
-    )
-    .await?;
-    change(&one, &["@ 600 IN NS ns.example.net.", "- @ 600 IN NS ns.@"]).await?;
-    let from = target.soa(&zone).await?;
-    let before = serial_of(&from).context("no serial")?;
-    target
-        .mirror(&zone, &from, &steps(&one, before).await?)
-        .await?;
-    let (left, right) = (source.transfer(&zone).await?, target.transfer(&zone).await?);
-    ensure!(left == right, "{left:#?} is not {right:#?}");
-    ensure!(left.serial == Serial(105), "{}", left.serial);
-    ensure!(source.soa(&zone).await? == target.soa(&zone).await?);
-    // A leap of the serial is followed exactly, and the way back from it is known.
-    let leap = "@ 3600 IN SOA ns.@ other.@ 2000 7200 900 1209600 30";
-    change(&one, &[leap, "late.@ 60 IN A 192.0.2.11"]).await?;
-    target
-        .mirror(
-            &zone,
-            &target.soa(&zone).await?,
-            &steps(&one, Serial(105)).await?,
-        )
-        .await?;
-    let (left, right) = (source.transfer(&zone).await?, target.transfer(&zone).await?);
-    ensure!(left == right && left.serial == Serial(2000), "{right:#?}");
-    ensure!(steps(&other, Serial(105)).await? == steps(&one, Serial(105)).await?);
-    one.stop().await?;
-    other.stop().await
-}
-
-async fn mirroring_stops_where_the_target_has_moved(kinds: Kinds) -> Result<()> {
-    let (mut one, mut other) = twins(kinds).await?;
-    let (source, target, zone) = (one.client(), other.client(), pair::zone());
-    let from = target.soa(&zone).await?;
-    change(&one, &["new.@ 60 IN A 192.0.2.10"]).await?;
-    change(&one, &["newer.@ 60 IN A 192.0.2.10"]).await?;
-    change(&other, &["own.@ 60 IN A 192.0.2.11"]).await?;
-    let before = target.transfer(&zone).await?;
-    let sent = target
-        .mirror(&zone, &from, &steps(&one, Serial(100)).await?)
-        .await;
-    let fault = sent.err().context("it was mirrored")?;
-    let prerequisite = FaultKind::Prerequisite(rcode::NXRRSET.into());
-    ensure!(fault.kind == prerequisite, "{fault:?}");
-    ensure!(
-        target.transfer(&zone).await? == before,
-        "something was changed"
-    );
-    // The way from what the target has now leads to the same end.
-    let whole = source.transfer(&zone).await?;
-    let way = Steps::between(&zone, &before, &whole).context("no SOA")?;
-    target
-        .mirror(&zone, &target.soa(&zone).await?, &way)
-        .await?;
-    ensure!(target.transfer(&zone).await? == whole, "not alike");
-    one.stop().await?;
-    other.stop().await
-}
-
-async fn mirroring_what_does_not_fit_is_said(kinds: Kinds) -> Result<()> {
-    let (mut one, mut other) = twins(kinds).await?;
-    let (target, zone) = (other.client(), pair::zone());
-    let from = target.soa(&zone).await?;
-    let text = "x".repeat(200);
-    let lines: Vec<String> = (0..200)
-        .map(|number| format!("long{number}.@ 60 IN TXT \"{text}\""))
-        .collect();
-    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    change(&one, &lines).await?;
-    change(&one, &[&lines[..1], &["more.@ 60 IN A 192.0.2.1"]].concat()).await?;
-    let again: Vec<String> = lines
-        .iter()
-        .map(|line| line.replace("long", "longer"))
-        .collect();
-    change(&one, &again.iter().map(String::as_str).collect::<Vec<_>>()).await?;
-    let sent = target
-        .mirror(&zone, &from, &steps(&one, Serial(100)).await?)
-        .await;
-    let kind = sent.err().map(|fault| fault.kind);
-    ensure!(kind == Some(FaultKind::TooLong), "{kind:?}");
-    ensure!(target.serial(&zone).await? == Serial(100));
-    one.stop().await?;
-    other.stop().await
 }
