@@ -22,6 +22,8 @@ pub(crate) fn cases() -> Vec<PairCase> {
         changes_travel_as_differences,
         many_differences_come_in_many_messages,
         a_copy_restarts_without_its_primary,
+        a_copy_outlives_a_power_cut_without_its_primary,
+        a_copy_looks_for_news_by_itself,
         a_copy_that_was_down_catches_up,
         a_copy_is_served_while_its_primary_is_down,
         a_copy_takes_no_updates,
@@ -108,6 +110,35 @@ async fn a_copy_restarts_without_its_primary(kinds: Kinds) -> Result<()> {
     let after = pair.secondary.client().transfer(&pair.zone).await?;
     ensure!(after == before, "{after:#?} is not {before:#?}");
     pair.secondary.stop().await
+}
+
+async fn a_copy_outlives_a_power_cut_without_its_primary(kinds: Kinds) -> Result<()> {
+    let mut pair = Pair::copied(kinds).await?;
+    pair.add_host(1).await?;
+    pair.until_copied().await?;
+    let before = pair.secondary.client().transfer(&pair.zone).await?;
+    pair.primary.kill().await?;
+    pair.secondary.kill().await?;
+    pair.secondary.start_again().await?;
+    let after = pair.secondary.client().transfer(&pair.zone).await?;
+    ensure!(after == before, "{after:#?} is not {before:#?}");
+    pair.secondary.stop().await
+}
+
+async fn a_copy_looks_for_news_by_itself(kinds: Kinds) -> Result<()> {
+    let mut pair = Pair::copied(kinds).await?;
+    let often = "@ 3600 IN SOA ns.@ hostmaster.@ 200 1 1 1209600 30";
+    change(&pair.primary, &[often]).await?;
+    pair.until_copied().await?;
+    // From now on the primary tells nobody.
+    pair.primary.stop().await?;
+    pair.primary.role = Role::default();
+    pair.primary.start_again().await?;
+    for number in 1..3 {
+        pair.add_host(number).await?;
+        pair.until_copied().await?;
+    }
+    pair.stop().await
 }
 
 async fn a_copy_that_was_down_catches_up(kinds: Kinds) -> Result<()> {
