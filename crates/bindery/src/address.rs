@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, bail};
+use bindery_core::fleet::{Member, Role};
 use tokio::net::{TcpListener, UdpSocket};
 
 /// Checks `HOST:PORT`, where the host may be a name, an IPv4 or a bracketed IPv6 address.
@@ -21,6 +22,24 @@ pub(crate) fn host_and_port(text: &str) -> Result<String, String> {
             "{port:?} is not a port; write for example {host}:53"
         )),
     }
+}
+
+/// Reads `HOST:PORT` with a role in front, which may be left out for a primary.
+pub(crate) fn name_server(text: &str) -> Result<Member, String> {
+    let (role, address) = match text.split_once('=') {
+        None => (Role::Primary, text),
+        Some(("primary", address)) => (Role::Primary, address),
+        Some(("secondary", address)) => (Role::Secondary, address),
+        Some((role, address)) => {
+            return Err(format!(
+                "{role:?} is no role; write primary={address} or secondary={address}"
+            ));
+        }
+    };
+    Ok(Member {
+        address: host_and_port(address)?.into(),
+        role,
+    })
 }
 
 /// Listens on `address`, which `flag` gave.

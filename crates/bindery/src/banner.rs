@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use bindery_core::fleet::Role;
 use serde_json::Value;
 
 use crate::folder::Scan;
@@ -14,7 +15,8 @@ pub(crate) struct Banner {
     pub(crate) data: PathBuf,
     pub(crate) api: SocketAddr,
     pub(crate) token_file: Option<PathBuf>,
-    pub(crate) dns: SocketAddr,
+    /// The name servers, the lead first.
+    pub(crate) dns: Vec<(SocketAddr, Role)>,
     pub(crate) dns_what: String,
     pub(crate) metrics: SocketAddr,
 }
@@ -42,18 +44,29 @@ impl Banner {
             .as_ref()
             .map(|file| format!(" --token=\"$(cat {})\"", file.display()))
             .unwrap_or_default();
+        let servers = dns.iter().map(|(address, role)| match dns.len() {
+            1 => format!("  DNS      {address} ({dns_what})"),
+            _ => format!("  DNS      {address} ({}, {dns_what})", role.as_str()),
+        });
+        let (host, port) = dns.first().map_or_else(
+            || ("127.0.0.1".to_owned(), 53),
+            |(address, _)| (address.ip().to_string(), address.port()),
+        );
         let name = example(scan).unwrap_or_else(|| "www.example.com".to_owned());
-        vec![
+        let mut lines = vec![
             format!("Bindery {version} keeps {} applied", folder.display()),
             format!("  API      http://{api}"),
-            format!("  DNS      {dns} ({dns_what})"),
+        ];
+        lines.extend(servers);
+        lines.extend([
             format!("  metrics  http://{metrics}/metrics"),
             format!("  data     {}", data.display()),
             "Try:".to_owned(),
             format!("  kubectl --server=http://{api}{token} get dnszones,arecords"),
-            format!("  dig @{} -p {} {name}", dns.ip(), dns.port()),
+            format!("  dig @{host} -p {port} {name}"),
             String::new(),
-        ]
+        ]);
+        lines
     }
 }
 
@@ -91,7 +104,10 @@ mod tests {
             data: "/data".into(),
             api: ([127, 0, 0, 1], 6430).into(),
             token_file: None,
-            dns: "[::1]:5300".parse().expect("a fixture is an address"),
+            dns: vec![(
+                "[::1]:5300".parse().expect("a fixture is an address"),
+                Role::Primary,
+            )],
             dns_what: "built-in server".to_owned(),
             metrics: ([127, 0, 0, 1], 9970).into(),
         };

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use bindery_core::fleet::Member;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Binds names to addresses for Kubernetes.
@@ -117,6 +118,28 @@ pub(crate) struct Up {
     )]
     pub(crate) server: Server,
 
+    /// How many name servers take updates; ports count up from --dns-address
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=16),
+        env = "BINDERY_PRIMARIES",
+        hide_env_values = true
+    )]
+    pub(crate) primaries: u16,
+
+    /// How many name servers fetch the zones from those; their ports come after
+    #[arg(
+        long,
+        value_name = "M",
+        default_value_t = 0,
+        value_parser = clap::value_parser!(u16).range(0..=16),
+        env = "BINDERY_SECONDARIES",
+        hide_env_values = true
+    )]
+    pub(crate) secondaries: u16,
+
     #[command(flatten)]
     pub(crate) watching: Watching,
 }
@@ -136,6 +159,8 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   bindery run --nameserver 192.0.2.53:53 --tsig-key-file bindery.key
   bindery run --kubeconfig ~/.kube/config --nameserver ns1.example.net:53 --tsig-key-file k.key
+  bindery run --nameserver primary=192.0.2.53:53 --nameserver secondary=192.0.2.54:53 \
+    --tsig-key-file k.key
 
 The name server must have the zones already, and allow updates and transfers with the key. A zone
 that it does not have is Ready=False with reason ZoneNotFound until it exists. Records that Bindery
@@ -157,15 +182,18 @@ pub(crate) struct Run {
     )]
     pub(crate) kubeconfig: Option<PathBuf>,
 
-    /// Name server that takes the updates (TCP)
+    /// Name server of the zones: primary=HOST:PORT (takes updates by TCP; may be left out) or
+    /// secondary=HOST:PORT (is looked at); repeat it, or separate several by commas
     #[arg(
         long,
-        value_name = "HOST:PORT",
-        value_parser = crate::address::host_and_port,
+        required = true,
+        value_name = "[ROLE=]HOST:PORT",
+        value_delimiter = ',',
+        value_parser = crate::address::name_server,
         env = "BINDERY_NAMESERVER",
         hide_env_values = true
     )]
-    pub(crate) nameserver: String,
+    pub(crate) nameserver: Vec<Member>,
 
     /// TSIG key for updates and transfers, in BIND's key-file format (see tsig-keygen)
     #[arg(

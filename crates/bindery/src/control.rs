@@ -22,10 +22,8 @@ const SETTLE_POLL: Duration = Duration::from_millis(100);
 pub(crate) struct Wanted {
     /// The Kubernetes API.
     pub(crate) client: Client,
-    /// The name server.
+    /// The name servers.
     pub(crate) servers: Servers,
-    /// Where the name server is, as statuses name it.
-    pub(crate) address: String,
 }
 
 /// Starts engine and controllers as tasks of `work`, and what watches the name server as a task of
@@ -35,16 +33,16 @@ pub(crate) fn start(
     begun: impl Future<Output = usize> + Send + 'static,
     (base, work): (&mut Supervisor, &mut Supervisor),
 ) -> Sources {
-    let Wanted {
-        client,
-        servers,
-        address,
-    } = wanted;
+    let Wanted { client, servers } = wanted;
+    let address = servers.lead.member.address.to_string();
     let readiness = Readiness::default();
-    let answers = readiness.gate("the name server");
-    let probe = nameserver::watch_answers(Arc::clone(&servers.server), answers, base.stop_token());
-    base.spawn("name server's probe", probe);
-    let tenure = if servers.host.is_some() {
+    for station in std::iter::once(&servers.lead).chain(servers.followers.iter()) {
+        let gate = readiness.gate(&format!("the name server {}", station.member.address));
+        let server = Arc::clone(&station.server);
+        let probe = nameserver::watch_answers(server, gate, base.stop_token());
+        base.spawn("name server's probe", probe);
+    }
+    let tenure = if servers.lead.host.is_some() {
         Tenure::Managed
     } else {
         Tenure::External

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use bindery_engine::Servers;
-use bindery_engine::ports::NameServer;
+use bindery_core::fleet::{Member, Role};
+use bindery_dns::Key;
 use bindery_engine::supervisor::Supervisor;
+use bindery_engine::{Servers, Station};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
@@ -41,24 +42,38 @@ async fn start(flags: &Run, stop: CancellationToken) -> Result<(Supervisor, Supe
             missing.join(", ")
         );
     }
-    let server: Arc<dyn NameServer> = Arc::new(bindery_dns::Server::new(
-        flags.nameserver.clone(),
-        Some(key),
-    ));
+    let servers = servers(&flags.nameserver, &key)?;
     let mut base = Supervisor::new(CancellationToken::new());
     let mut work = Supervisor::new(stop);
-    let wanted = control::Wanted {
-        client,
-        servers: Servers::one(&flags.nameserver, server, None),
-        address: flags.nameserver.clone(),
-    };
+    let wanted = control::Wanted { client, servers };
     let sources = control::start(wanted, std::future::ready(0), (&mut base, &mut work));
     base.spawn(
         "metrics",
         metrics::serve(listener, sources, base.stop_token()),
     );
-    tracing::info!(nameserver = flags.nameserver, "bindery runs");
+    let lead = flags.nameserver.first().map(|one| &*one.address);
+    tracing::info!(nameserver = lead, "bindery runs");
     Ok((base, work))
+}
+
+/// The first primary leads.
+fn servers(members: &[Member], key: &Key) -> Result<Servers> {
+    let station = |member: &Member| Station {
+        member: member.clone(),
+        server: Arc::new(bindery_dns::Server::new(
+            &*member.address,
+            Some(key.clone()),
+        )),
+        host: None,
+    };
+    let Some(lead) = members.iter().position(|one| one.role == Role::Primary) else {
+        bail!("--nameserver names no primary, so nobody could take updates; add primary=HOST:PORT");
+    };
+    let others = members.iter().enumerate().filter(|(at, _)| *at != lead);
+    Ok(Servers {
+        lead: station(&members[lead]),
+        followers: others.map(|(_, member)| station(member)).collect(),
+    })
 }
 
 async fn connect(kubeconfig: Option<&Path>) -> Result<Client> {

@@ -65,6 +65,7 @@ async fn start(
     let dns = nameserver::start(nameserver::Wanted {
         server: flags.server,
         address: flags.dns_address,
+        count: (flags.primaries, flags.secondaries),
         data: &folder,
         key: &key,
         stop: base.stop_token(),
@@ -75,7 +76,7 @@ async fn start(
         data: folder,
         api: nameserver::reachable(address::local(&api_listener)?),
         token_file: flags.token_file.clone(),
-        dns: nameserver::reachable(dns.address),
+        dns: dns.members,
         dns_what: dns.what,
         metrics: address::local(&metrics_listener)?,
     };
@@ -86,14 +87,15 @@ async fn start(
         ..ServeOptions::default()
     };
     base.spawn("API", api.serve(api_listener, options, base.stop_token()));
-    base.spawn("name server", dns.task);
+    for task in dns.tasks {
+        base.spawn("name server", task);
+    }
     let mut work = Supervisor::new(stop);
     let (keeper, news) = Keeper::new(flags.dir.clone(), client.clone()).await?;
     let applied = wait_until_applied(news.clone());
     let wanted = control::Wanted {
         client: client.clone(),
         servers: dns.servers,
-        address: banner.dns.to_string(),
     };
     let sources = control::start(wanted, applied, (&mut base, &mut work));
     work.spawn("folder", keeper.run(work.stop_token()));

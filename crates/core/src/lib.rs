@@ -19,6 +19,7 @@ pub mod fault;
 pub mod fleet;
 
 pub mod claim;
+pub mod delta;
 pub mod merge;
 pub mod plan;
 pub mod tracker;

@@ -77,24 +77,6 @@ pub struct ReadBack {
     pub sets: Vec<Option<RecordSet>>,
 }
 
-/// What became of a zone since a serial.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Delta {
-    /// Nothing, or the serial asked about is newer; the serial of its SOA.
-    Current(Serial),
-    /// These records went and came, and the SOA is this one now.
-    Steps {
-        /// The SOA.
-        soa: Record,
-        /// What went.
-        removed: Vec<Record>,
-        /// What came.
-        added: Vec<Record>,
-    },
-    /// The server does not know; this is all that there is now.
-    Whole(ZoneContent),
-}
-
 /// Something to be carried out for one zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bindery_core::zones::{Delta, ReadBack, ZoneContent};
-use bindery_core::{Change, Fault, Name, RecordKey, RecordType, Serial};
+use bindery_core::delta::{Delta, Steps};
+use bindery_core::zones::{ReadBack, ZoneContent};
+use bindery_core::{Change, Fault, Name, Record, RecordKey, RecordType, Serial};
 use bindery_engine::ports::NameServer;
 use domain::rdata::tsig::Time48;
 use domain::tsig::{self, ClientTransaction};
@@ -15,9 +16,10 @@ use tokio::time::timeout;
 use crate::key::Key;
 use crate::link::{Down, Link, Ticket};
 use crate::update;
-use crate::wire::{self, Head, MESSAGE_LEN_MAX, Message, Question, opcode, rcode};
+use crate::wire::{self, Head, MESSAGE_LEN_MAX, Message, Question, Row, opcode, rcode};
 
 mod fault;
+mod incremental;
 mod read;
 mod transfer;
 
@@ -183,6 +185,23 @@ impl Server {
         }
     }
 
+    /// The SOA record of a zone, as it is served now.
+    ///
+    /// # Errors
+    /// If the server does not answer or does not serve the zone.
+    async fn fetch_soa(&self, zone: &Name) -> Result<Record, Fault> {
+        let answer = self
+            .ask(|id| Self::query(zone, RecordType::Soa, id))
+            .await?;
+        let row = self.soa_in(zone, &answer)?;
+        let data = row.data().map_err(|_| self.malformed())?;
+        Ok(Record {
+            name: zone.clone(),
+            ttl: row.ttl,
+            data,
+        })
+    }
+
     async fn fetch_serial(&self, zone: &Name) -> Result<Serial, Fault> {
         let answer = self
             .ask(|id| Self::query(zone, RecordType::Soa, id))
@@ -191,6 +210,11 @@ impl Server {
     }
 
     fn serial_in(&self, zone: &Name, answer: &Message) -> Result<Serial, Fault> {
+        let row = self.soa_in(zone, answer)?;
+        transfer::serial_of(row).ok_or_else(|| self.malformed())
+    }
+
+    fn soa_in<'a>(&self, zone: &Name, answer: &'a Message) -> Result<&'a Row, Fault> {
         if answer.head.rcode != rcode::NOERROR {
             return Err(self.query_refused(zone, answer.head.rcode));
         }
@@ -199,17 +223,19 @@ impl Server {
             .iter()
             .find(|row| row.name == *zone && row.rtype == RecordType::Soa.code());
         match soa {
-            Some(row) if answer.head.authoritative => {
-                transfer::serial_of(row).ok_or_else(|| self.malformed())
-            }
+            Some(row) if answer.head.authoritative => Ok(row),
             Some(_) | None => Err(self.no_such_zone(zone)),
         }
     }
 
     async fn send_update(&self, zone: &Name, changes: &[Change]) -> Result<(), Fault> {
-        let answer = self
-            .exchange(|id| update::message(id, zone, changes))
-            .await?;
+        self.write(zone, |id| update::message(id, zone, changes))
+            .await
+    }
+
+    /// Sends an update and says what became of it.
+    async fn write(&self, zone: &Name, build: impl FnOnce(u16) -> Message) -> Result<(), Fault> {
+        let answer = self.exchange(build).await?;
         match answer.head.rcode {
             rcode::NOERROR => Ok(()),
             code => Err(self.update_refused(zone, code)),
@@ -227,13 +253,20 @@ impl NameServer for Server {
         zone: &'a Name,
         serial: Serial,
     ) -> BoxFuture<'a, Result<Delta, Fault>> {
-        Box::pin(async move {
-            let content = self.fetch_transfer(zone).await?;
-            if content.serial == serial || serial.newer_than(content.serial) {
-                return Ok(Delta::Current(content.serial));
-            }
-            Ok(Delta::Whole(content))
-        })
+        Box::pin(self.fetch_changes(zone, serial))
+    }
+
+    fn mirror<'a>(
+        &'a self,
+        zone: &'a Name,
+        from: &'a Record,
+        steps: &'a Steps,
+    ) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.send_steps(zone, from, steps))
+    }
+
+    fn soa<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<Record, Fault>> {
+        Box::pin(self.fetch_soa(zone))
     }
 
     fn serial<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<Serial, Fault>> {

@@ -1,8 +1,11 @@
 //! Changes as one RFC 2136 message: prerequisites first, then deletions, then additions.
 
-use bindery_core::{Change, Expect, Name, RecordType};
+use std::collections::BTreeSet;
+
+use bindery_core::{Change, Expect, Name, Record, RecordData, RecordType};
 
 use crate::wire::{Head, Message, Question, Row, class, opcode};
+use bindery_core::delta::Steps;
 
 /// The update of `zone` that makes all `changes` or none.
 pub(crate) fn message(id: u16, zone: &Name, changes: &[Change]) -> Message {
@@ -35,6 +38,43 @@ pub(crate) fn message(id: u16, zone: &Name, changes: &[Change]) -> Message {
         additions(change, &mut message.authority);
     }
     message
+}
+
+/// The update that takes `zone` from the SOA `from` to the SOA of `steps` with all between them,
+/// or does nothing if the zone has another SOA by now.
+pub(crate) fn mirror(id: u16, zone: &Name, from: &Record, steps: &Steps) -> Message {
+    let comes = |record: &&Record| Row::new(record.name.clone(), record.ttl, &record.data);
+    let apex_ns = |record: &&Record| record.name == *zone && record.data.rtype() == RecordType::Ns;
+    let staying: BTreeSet<(&Name, &RecordData)> = steps
+        .added
+        .iter()
+        .map(|record| (&record.name, &record.data))
+        .collect();
+    // Order as in `message`. What goes and comes again has another TTL, which adding it sets; to
+    // delete it would be to lose it where additions come first.
+    let (first, last): (Vec<&Record>, Vec<&Record>) = steps.added.iter().partition(apex_ns);
+    let mut rows: Vec<Row> = first.iter().map(comes).collect();
+    let going = steps
+        .removed
+        .iter()
+        .filter(|record| !staying.contains(&(&record.name, &record.data)));
+    rows.extend(going.map(|record| Row {
+        class: class::NONE,
+        ..Row::new(record.name.clone(), 0, &record.data)
+    }));
+    rows.extend(last.iter().map(comes));
+    rows.push(comes(&&steps.to));
+    Message {
+        head: Head {
+            id,
+            opcode: opcode::UPDATE,
+            ..Head::default()
+        },
+        question: vec![Question::new(zone.clone(), RecordType::Soa.code())],
+        answer: vec![Row::new(zone.clone(), 0, &from.data)],
+        authority: rows,
+        ..Message::default()
+    }
 }
 
 /// A message that changes nothing and is answered with success only if the set exists.

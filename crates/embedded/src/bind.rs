@@ -14,6 +14,7 @@ use bindery_dns::{Clock, Key};
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
+use crate::Role;
 use process::Process;
 use rndc::Rndc;
 
@@ -50,8 +51,8 @@ pub struct Options {
     pub address: SocketAddr,
     /// The key that updates and transfers must be signed with.
     pub key: Key,
-    /// Secondaries that are told of changes.
-    pub notify: Vec<SocketAddr>,
+    /// Whether its zones are its own or copies, and whose.
+    pub role: Role,
     /// What time it is, for the control channel.
     pub clock: Clock,
     /// Secure random bytes, for the control channel's key.

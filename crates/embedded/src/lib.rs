@@ -9,6 +9,7 @@ pub mod bind;
 pub mod nameserver;
 pub mod openapi;
 pub mod patch;
+mod role;
 pub mod schema;
 pub mod table;
 
@@ -16,3 +17,4 @@ pub use api::{
     ApiBody, ApiService, EmbeddedApi, Environment, Open, Options, Seeded, ServeOptions, Storage,
     System,
 };
+pub use role::Role;

@@ -1,7 +1,7 @@
 //! A small authoritative name server, for machines without `named`.
 //!
-//! It serves zones that it keeps on disk, takes signed updates and gives signed transfers. It
-//! never recurses, never serves a zone it does not have, and never acknowledges an update before
+//! It serves zones that it keeps on disk, takes signed updates and gives signed transfers; or it
+//! copies its zones from primaries and follows their changes. It never recurses, never serves a zone it does not have, and never acknowledges an update before
 //! the disk has it. Queries read a snapshot, so they do not wait for writers.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use bindery_core::{Fault, FaultKind, Name, Record, RecordSet};
@@ -21,17 +21,25 @@ use domain::tsig;
 use futures::future::BoxFuture;
 use rpds::HashTrieMapSync;
 use thiserror::Error;
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use crate::Role;
+use announce::Target;
 use content::Content;
+use history::History;
 use journal::Journal;
+use pending::Pending;
 use zone::Zone;
 
 mod announce;
 mod content;
+mod copy;
+mod follow;
+mod history;
 mod journal;
 mod lookup;
+mod pending;
 mod respond;
 mod sockets;
 mod transfer;
@@ -49,9 +57,9 @@ pub struct Options {
     pub key: Key,
     /// What time it is, for signatures.
     pub clock: Clock,
-    /// Secondaries that are told of changes.
-    pub notify: Vec<SocketAddr>,
-    /// Unpredictable ids for the messages to them.
+    /// Whether its zones are its own or copies, and whose.
+    pub role: Role,
+    /// Unpredictable ids for the messages to secondaries.
     pub notify_id: Arc<dyn Fn() -> u16 + Send + Sync>,
 }
 
@@ -87,8 +95,10 @@ struct Inner {
     zones: ArcSwap<Zones>,
     /// Held while zones come and go.
     changing: Mutex<()>,
-    changed: StdMutex<BTreeSet<Name>>,
-    wake: Notify,
+    /// Who is told of changes.
+    targets: Vec<Target>,
+    /// Copies that are to be looked after.
+    asked: Pending,
 }
 
 type Zones = HashTrieMapSync<Name, Arc<Zone>>;
@@ -107,18 +117,25 @@ impl BuiltinServer {
             };
             fs::create_dir_all(folder).map_err(problem)?;
             for path in zone_files(folder).map_err(problem)? {
-                let (journal, content) =
+                let (journal, content, history) =
                     Journal::open(&path).map_err(|source| Open::Load { source })?;
-                let zone = Zone::new(content, Some(journal));
+                let zone = Zone::new(content, history, Some(journal));
+                if options.role.primaries().is_some() {
+                    zone.confirm((options.clock)());
+                } else if zone.content().soa().is_none() {
+                    let source = Damaged::Empty { path };
+                    return Err(Open::Load { source });
+                }
                 zones.insert_mut(zone.name.clone(), Arc::new(zone));
             }
         }
+        let targets = options.role.notify().iter();
         let inner = Inner {
+            targets: targets.map(|address| Target::new(*address)).collect(),
+            asked: Pending::default(),
             options,
             zones: ArcSwap::from_pointee(zones),
             changing: Mutex::new(()),
-            changed: StdMutex::new(BTreeSet::new()),
-            wake: Notify::new(),
         };
         Ok(Self {
             inner: Arc::new(inner),
@@ -131,11 +148,13 @@ impl BuiltinServer {
     /// Dropping it closes the sockets; a commit that has begun is completed.
     pub async fn serve(self, sockets: Sockets, stop: CancellationToken) {
         let announcing = announce::run(&self);
+        let following = follow::run(&self);
         let serving = sockets::serve(self.clone(), sockets, stop);
         tokio::select! {
             biased;
             () = serving => {}
             () = announcing => {}
+            () = following => {}
         }
     }
 
@@ -159,7 +178,17 @@ impl BuiltinServer {
     }
 
     fn now(&self) -> Time48 {
-        Time48::from_u64((self.inner.options.clock)())
+        Time48::from_u64(self.seconds())
+    }
+
+    /// Seconds since 1970.
+    fn seconds(&self) -> u64 {
+        (self.inner.options.clock)()
+    }
+
+    /// Where zones are copied from; `None` if they are not.
+    fn primaries(&self) -> Option<&[SocketAddr]> {
+        self.inner.options.role.primaries()
     }
 
     fn signing_key(&self) -> Arc<tsig::Key> {
@@ -168,16 +197,9 @@ impl BuiltinServer {
 
     /// Has secondaries told that a zone changed.
     fn announce(&self, zone: &Name) {
-        if self.inner.options.notify.is_empty() {
-            return;
+        for target in &self.inner.targets {
+            target.changed.add(zone);
         }
-        let mut changed = self
-            .inner
-            .changed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        changed.insert(zone.clone());
-        self.inner.wake.notify_one();
     }
 
     fn path_of(&self, zone: &Name) -> Option<PathBuf> {
@@ -193,18 +215,23 @@ impl BuiltinServer {
         if self.zone(zone).is_some() {
             return Ok(());
         }
-        let content = content_of(zone, records).ok_or_else(|| {
-            Fault::new(
-                FaultKind::Malformed,
-                format!("zone {zone} cannot be created without an SOA record of its own"),
-            )
-        })?;
+        let content = if self.primaries().is_some() {
+            // It comes from the primaries; until then the zone answers that it cannot serve.
+            Content::new(zone.clone())
+        } else {
+            content_of(zone, records).ok_or_else(|| {
+                Fault::new(
+                    FaultKind::Malformed,
+                    format!("zone {zone} cannot be created without an SOA record of its own"),
+                )
+            })?
+        };
         let created = match self.path_of(zone) {
-            None => Zone::new(content, None),
+            None => Zone::new(content, History::new(), None),
             Some(path) => {
                 let create = move || {
                     Journal::create(&path, &content)
-                        .map(|journal| Zone::new(content, Some(journal)))
+                        .map(|journal| Zone::new(content, History::new(), Some(journal)))
                 };
                 tokio::task::spawn_blocking(create)
                     .await
@@ -218,6 +245,7 @@ impl BuiltinServer {
             .zones
             .store(Arc::new(zones.insert(zone.clone(), Arc::new(created))));
         self.announce(zone);
+        self.inner.asked.add(zone);
         Ok(())
     }
 

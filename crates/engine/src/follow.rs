@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use bindery_core::{
-    Change, Expect, Fault, FaultKind, Name, Record, RecordKey, RecordType, Serial,
-    zones::{Delta, ZoneContent, restored},
+    Change, Expect, Fault, FaultKind, Name, Record, RecordData, RecordKey, RecordType, Serial,
+    delta::{Delta, Steps},
+    zones::{ZoneContent, restored},
 };
 
-use crate::{Servers, Station};
+use crate::{Servers, Station, ports::NameServer};
 
 /// Bytes of changes in one message, names uncompressed; the rest is for signature and SOA.
 const MESSAGE_LEN_MAX: usize = 60_000;
@@ -73,41 +74,51 @@ pub(crate) async fn copy(lead: &Station, follower: &Station, zone: &Name) -> Res
 }
 
 async fn copy_once(lead: &Station, follower: &Station, zone: &Name) -> Result<Serial, Fault> {
-    let serial = match (follower.server.serial(zone).await, &follower.host) {
-        (Ok(serial), _) => serial,
+    let server = &*follower.server;
+    let from = match (server.soa(zone).await, &follower.host) {
+        (Ok(soa), _) => soa,
         (Err(fault), Some(host)) if fault.kind == FaultKind::NoSuchZone => {
             let content = lead.server.transfer(zone).await?;
             host.create(zone, &records(&content)).await?;
-            return follower.server.serial(zone).await;
+            return server.serial(zone).await;
         }
         (Err(fault), _) => return Err(fault),
     };
-    let (soa, changes) = match lead.server.changes_since(zone, serial).await? {
-        Delta::Current(_) => return Ok(serial),
-        Delta::Steps {
-            soa,
-            removed,
-            added,
-        } => (soa, stepwise(removed, added)),
+    let serial = serial_of(&from);
+    let steps = match lead.server.changes_since(zone, serial).await? {
+        Delta::UpToDate(_) => return Ok(serial),
+        Delta::Steps(steps) => steps,
         Delta::Whole(content) => {
-            let before = follower.server.transfer(zone).await?;
-            let Some(soa) = soa_of(zone, &content) else {
-                return Ok(serial);
-            };
-            if !content.serial.newer_than(before.serial) {
-                return Ok(before.serial);
+            let before = server.transfer(zone).await?;
+            match Steps::between(zone, &before, &content) {
+                Some(steps) if content.serial.newer_than(before.serial) => steps,
+                Some(_) | None => return Ok(before.serial),
             }
-            (soa, difference(before, content))
         }
     };
-    let mut batches = split(changes);
-    let mut last = batches.pop().unwrap_or_default();
-    for batch in batches {
-        follower.server.update(zone, &batch).await?;
+    match server.mirror(zone, &from, &steps).await {
+        Err(fault) if fault.kind == FaultKind::TooLong => {
+            mirror_in_parts(server, zone, steps).await?;
+        }
+        mirrored => mirrored?,
     }
-    last.push(renewal(&soa));
-    follower.server.update(zone, &last).await?;
-    follower.server.serial(zone).await
+    server.serial(zone).await
+}
+
+/// Steps that do not fit into one message: the name server serves what lies between for a moment.
+async fn mirror_in_parts(server: &dyn NameServer, zone: &Name, steps: Steps) -> Result<(), Fault> {
+    let Steps { to, removed, added } = steps;
+    for batch in split(stepwise(removed, added)) {
+        server.update(zone, &batch).await?;
+    }
+    server.update(zone, &[renewal(&to)]).await
+}
+
+fn serial_of(soa: &Record) -> Serial {
+    match &soa.data {
+        RecordData::Soa(soa) => Serial(soa.serial),
+        _ => Serial(0),
+    }
 }
 
 /// The change that gives a zone this SOA; a server ignores one whose serial is not newer.
@@ -147,16 +158,6 @@ fn records(content: &ZoneContent) -> Vec<Record> {
     lines.collect()
 }
 
-fn soa_of(zone: &Name, content: &ZoneContent) -> Option<Record> {
-    let key = RecordKey::new(zone.clone(), RecordType::Soa);
-    let set = content.sets.get(&key)?;
-    Some(Record {
-        name: key.name,
-        ttl: set.ttl,
-        data: set.data().first()?.clone(),
-    })
-}
-
 /// Single records that went and came, as changes of their sets.
 fn stepwise(removed: Vec<Record>, added: Vec<Record>) -> Vec<Change> {
     let mut changes: BTreeMap<RecordKey, Change> = BTreeMap::new();
@@ -183,34 +184,6 @@ fn stepwise(removed: Vec<Record>, added: Vec<Record>) -> Vec<Change> {
         of(record, true);
     }
     changes.into_values().collect()
-}
-
-/// The changes that make one content of the other, but for the SOA.
-fn difference(before: ZoneContent, after: ZoneContent) -> Vec<Change> {
-    let mut changes = Vec::new();
-    let keys: std::collections::BTreeSet<&RecordKey> =
-        before.sets.keys().chain(after.sets.keys()).collect();
-    for key in keys {
-        let (old, new) = (before.sets.get(key), after.sets.get(key));
-        if old == new || key.rtype == RecordType::Soa {
-            continue;
-        }
-        let retimed = old.map(|set| set.ttl) != new.map(|set| set.ttl);
-        let (have, want) = (
-            old.map_or(&[][..], |set| set.data()),
-            new.map_or(&[][..], |set| set.data()),
-        );
-        let gone = have.iter().filter(|data| !want.contains(data));
-        let came = want.iter().filter(|data| retimed || !have.contains(data));
-        changes.push(Change {
-            key: key.clone(),
-            expect: Expect::Anything,
-            remove: gone.cloned().collect(),
-            add: came.cloned().collect(),
-            ttl: new.or(old).map_or(0, |set| set.ttl),
-        });
-    }
-    changes
 }
 
 /// Changes in as many messages as they need; the sets of one name stay together.

@@ -2,7 +2,8 @@
 
 use bindery_core::{
     Change, Fault, Name, Record, RecordKey, Serial,
-    zones::{Delta, ReadBack, ZoneContent},
+    delta::{Delta, Steps},
+    zones::{ReadBack, ZoneContent},
 };
 use futures::future::BoxFuture;
 
@@ -20,6 +21,20 @@ pub trait NameServer: Send + Sync + 'static {
         zone: &'a Name,
         serial: Serial,
     ) -> BoxFuture<'a, Result<Delta, Fault>>;
+
+    /// Makes a zone here what it has become elsewhere, as ONE atomic message: from the SOA `from`,
+    /// which must be the very one that it has here, to that of `steps`.
+    ///
+    /// Limits: [`bindery_core::FaultKind::TooLong`] where the steps do not fit into one message.
+    fn mirror<'a>(
+        &'a self,
+        zone: &'a Name,
+        from: &'a Record,
+        steps: &'a Steps,
+    ) -> BoxFuture<'a, Result<(), Fault>>;
+
+    /// A zone's SOA.
+    fn soa<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<Record, Fault>>;
 
     /// The serial of a zone's SOA.
     fn serial<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<Serial, Fault>>;

@@ -9,7 +9,8 @@ use std::{
 use bindery_core::{
     Change, Expect, Fault, FaultKind, Name, Record, RecordData, RecordKey, RecordSet, RecordType,
     Serial, Soa,
-    zones::{Delta, ReadBack, ZoneContent},
+    delta::{Delta, Steps},
+    zones::{ReadBack, ZoneContent},
 };
 use bindery_engine::ports::{NameServer, ZoneHost};
 use futures::future::BoxFuture;
@@ -220,9 +221,47 @@ impl NameServer for FakeNameServer {
         Box::pin(self.serve(Operation::Read, move |zones| {
             let content = find(zones, zone)?;
             if content.serial == serial || serial.newer_than(content.serial) {
-                return Ok(Delta::Current(content.serial));
+                return Ok(Delta::UpToDate(content.serial));
             }
             Ok(Delta::Whole(content.clone()))
+        }))
+    }
+
+    fn mirror<'a>(
+        &'a self,
+        zone: &'a Name,
+        from: &'a Record,
+        steps: &'a Steps,
+    ) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.serve(Operation::Write, move |zones| {
+            let content = find(zones, zone)?;
+            if soa_of(zone, content)?.data != from.data {
+                return Err(Fault::new(
+                    FaultKind::Prerequisite(NXRRSET),
+                    "NXRRSET: the SOA is another",
+                ));
+            }
+            let key = |record: &Record| RecordKey::new(record.name.clone(), record.data.rtype());
+            for record in &steps.removed {
+                remove(content, &key(record), std::slice::from_ref(&record.data));
+            }
+            for record in &steps.added {
+                let data = std::slice::from_ref(&record.data);
+                add(content, &key(record), record.ttl, data);
+            }
+            if let RecordData::Soa(soa) = &steps.to.data {
+                let set = RecordSet::new(steps.to.ttl, [steps.to.data.clone()]);
+                content.sets.insert(key(&steps.to), set);
+                advance(content, Serial(soa.serial));
+            }
+            Ok(())
+        }))
+    }
+
+    fn soa<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<Record, Fault>> {
+        Box::pin(self.serve(Operation::Read, move |zones| {
+            let content = find(zones, zone)?;
+            soa_of(zone, content)
         }))
     }
 
@@ -319,6 +358,19 @@ fn find<'a>(
     zones
         .get_mut(zone)
         .ok_or_else(|| Fault::new(FaultKind::NoSuchZone, message))
+}
+
+fn soa_of(zone: &Name, content: &ZoneContent) -> Result<Record, Fault> {
+    let set = content
+        .sets
+        .get(&RecordKey::new(zone.clone(), RecordType::Soa));
+    let data = set.and_then(|set| Some((set.ttl, set.data().first()?.clone())));
+    let (ttl, data) = data.ok_or_else(|| Fault::new(FaultKind::Malformed, "no SOA"))?;
+    Ok(Record {
+        name: zone.clone(),
+        ttl,
+        data,
+    })
 }
 
 fn content(records: &[Record]) -> ZoneContent {

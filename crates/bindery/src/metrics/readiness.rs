@@ -10,15 +10,15 @@ pub(crate) struct Readiness(Arc<Mutex<Vec<Gate>>>);
 /// One thing that has to be so before Bindery is ready.
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
-    what: &'static str,
+    what: Arc<str>,
     open: Arc<AtomicBool>,
 }
 
 impl Readiness {
     /// A new gate, closed. `what` completes the sentence "waiting for …".
-    pub(crate) fn gate(&self, what: &'static str) -> Gate {
+    pub(crate) fn gate(&self, what: &str) -> Gate {
         let gate = Gate {
-            what,
+            what: what.into(),
             open: Arc::new(AtomicBool::new(false)),
         };
         self.0
@@ -29,12 +29,12 @@ impl Readiness {
     }
 
     /// What is waited for; empty where Bindery is ready.
-    pub(crate) fn waiting(&self) -> Vec<&'static str> {
+    pub(crate) fn waiting(&self) -> Vec<Arc<str>> {
         let gates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         gates
             .iter()
             .filter(|gate| !gate.is_open())
-            .map(|gate| gate.what)
+            .map(|gate| Arc::clone(&gate.what))
             .collect()
     }
 }
@@ -64,10 +64,10 @@ mod tests {
         let readiness = Readiness::default();
         let (api, dns) = (readiness.gate("the API"), readiness.gate("the name server"));
         api.open();
-        assert_eq!(readiness.waiting(), ["the name server"]);
+        assert_eq!(readiness.waiting(), ["the name server".into()]);
         dns.open();
         assert!(readiness.waiting().is_empty());
         api.close();
-        assert_eq!(readiness.waiting(), ["the API"]);
+        assert_eq!(readiness.waiting(), ["the API".into()]);
     }
 }

@@ -7,20 +7,19 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use bindery_core::{Fault, Name, Record};
 use bindery_embedded::bind::{Host, Named, Options};
-use bindery_engine::Servers;
 use bindery_engine::ports::ZoneHost;
 use futures::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{Running, Wanted, client, clock, random};
+use super::{One, RunningOne, client, clock, random};
 
 /// How long to wait before `named` is started again; doubled up to the maximum when it ends soon.
 const RESTART_MIN: Duration = Duration::from_millis(200);
 const RESTART_MAX: Duration = Duration::from_secs(10);
 
 /// Starts `program` and waits until it answers.
-pub(super) async fn start(program: PathBuf, wanted: Wanted<'_>) -> Result<Running> {
+pub(super) async fn start(program: PathBuf, wanted: One<'_>) -> Result<RunningOne> {
     let options = options(program, &wanted);
     let what = format!("BIND, {}", options.program.display());
     let again = copy(&options);
@@ -32,12 +31,11 @@ pub(super) async fn start(program: PathBuf, wanted: Wanted<'_>) -> Result<Runnin
     let server = Arc::new(client(address, wanted.key));
     let again = Options { address, ..again };
     let task = keep_named(named, again, host.clone(), wanted.stop);
-    let listed = super::reachable(address).to_string();
-    let servers = Servers::one(&listed, server, Some(Arc::new(host)));
-    Ok(Running {
+    Ok(RunningOne {
         address,
         what,
-        servers,
+        server,
+        host: Arc::new(host),
         task: Box::pin(task),
     })
 }
@@ -105,13 +103,13 @@ impl ZoneHost for CurrentHost {
     }
 }
 
-fn options(program: PathBuf, wanted: &Wanted<'_>) -> Options {
+fn options(program: PathBuf, wanted: &One<'_>) -> Options {
     Options {
         program,
-        folder: wanted.data.join("named"),
+        folder: wanted.data.join(format!("named{}", wanted.suffix)),
         address: wanted.address,
         key: wanted.key.clone(),
-        notify: Vec::new(),
+        role: wanted.role.clone(),
         clock: clock(),
         random: Arc::new(random),
     }
@@ -123,7 +121,7 @@ fn copy(options: &Options) -> Options {
         folder: options.folder.clone(),
         address: options.address,
         key: options.key.clone(),
-        notify: options.notify.clone(),
+        role: options.role.clone(),
         clock: Arc::clone(&options.clock),
         random: Arc::clone(&options.random),
     }

@@ -40,7 +40,7 @@ fn zone() -> Name {
 
 fn soa(serial: u32) -> Row {
     let line = format!("example.com. 60 IN SOA a.example.com. b.example.com. {serial} 2 3 4 5");
-    let record: bindery_core::Record = line.parse().unwrap();
+    let record: Record = line.parse().unwrap();
     Row::new(record.name, record.ttl, &record.data)
 }
 

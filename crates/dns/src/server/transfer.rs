@@ -1,4 +1,4 @@
-//! Full zone transfers, each on a connection of its own so that queries need not wait behind one.
+//! Zone transfers, each on a connection of its own so that queries need not wait behind one.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::link::Reader;
 use crate::wire::{self, Head, MESSAGE_LEN_MAX, Message, Question, Row, opcode, rcode, rtype};
 
 /// Records of one zone. Ten million take some gigabytes; a server that sends more is broken.
-const RECORDS_MAX: usize = 10_000_000;
+pub(super) const RECORDS_MAX: usize = 10_000_000;
 
 /// The serial of an SOA record.
 pub(super) fn serial_of(row: &Row) -> Option<Serial> {
@@ -24,19 +24,28 @@ pub(super) fn serial_of(row: &Row) -> Option<Serial> {
     }
 }
 
-/// A transfer as far as it has come.
+/// A full transfer as far as it has come.
 #[derive(Default)]
-struct Incoming {
+pub(super) struct Incoming {
     serial: Option<Serial>,
     sets: BTreeMap<RecordKey, (u32, Vec<RecordData>)>,
     records: usize,
     complete: bool,
 }
 
-/// A transfer that does not follow RFC 5936 section 2.2.
-struct OutOfOrder;
+/// A transfer that does not follow RFC 5936 section 2.2 or RFC 1995 section 4.
+pub(super) struct OutOfOrder;
 
-impl Incoming {
+/// What the rows of a transfer are given to, one by one.
+pub(super) trait Rows {
+    /// Takes the next row.
+    fn take(&mut self, zone: &Name, row: &Row) -> Result<(), OutOfOrder>;
+
+    /// Whether the last row has come.
+    fn is_complete(&self) -> bool;
+}
+
+impl Rows for Incoming {
     fn take(&mut self, zone: &Name, row: &Row) -> Result<(), OutOfOrder> {
         let soa = row.rtype == RecordType::Soa.code();
         if self.complete || (self.serial.is_none() && !soa) || self.records >= RECORDS_MAX {
@@ -66,7 +75,13 @@ impl Incoming {
         Ok(())
     }
 
-    fn content(self) -> Option<ZoneContent> {
+    fn is_complete(&self) -> bool {
+        self.complete
+    }
+}
+
+impl Incoming {
+    pub(super) fn content(self) -> Option<ZoneContent> {
         let sets = self
             .sets
             .into_iter()
@@ -79,21 +94,38 @@ impl Incoming {
     }
 }
 
+/// The question for a transfer.
+pub(super) fn request(zone: &Name, rtype: u16) -> Message {
+    Message {
+        head: Head {
+            id: 1,
+            opcode: opcode::QUERY,
+            ..Head::default()
+        },
+        question: vec![Question::new(zone.clone(), rtype)],
+        ..Message::default()
+    }
+}
+
 impl Server {
     /// Everything in `zone`, as it was at one serial.
     ///
     /// # Limits
     /// Ten million records; the server may take the answer timeout for each message.
     pub(super) async fn fetch_transfer(&self, zone: &Name) -> Result<ZoneContent, Fault> {
-        let request = Message {
-            head: Head {
-                id: 1,
-                opcode: opcode::QUERY,
-                ..Head::default()
-            },
-            question: vec![Question::new(zone.clone(), rtype::AXFR)],
-            ..Message::default()
-        };
+        let mut incoming = Incoming::default();
+        self.fetch_rows(zone, &request(zone, rtype::AXFR), &mut incoming)
+            .await?;
+        incoming.content().ok_or_else(|| self.malformed())
+    }
+
+    /// Sends `request` and gives the rows of all its answers to `rows`, signatures checked.
+    pub(super) async fn fetch_rows(
+        &self,
+        zone: &Name,
+        request: &Message,
+        rows: &mut (impl Rows + Send),
+    ) -> Result<(), Fault> {
         let mut composed = request
             .compose(MESSAGE_LEN_MAX)
             .map_err(|_| self.too_long())?;
@@ -105,8 +137,7 @@ impl Server {
             None => None,
         };
         let mut reader = self.start_transfer(&wire::stream_bytes(composed)).await?;
-        let mut incoming = Incoming::default();
-        while !incoming.complete {
+        while !rows.is_complete() {
             let bytes = match timeout(self.answer_timeout, reader.next()).await {
                 Ok(read) => read.map_err(|error| self.lost(&error.to_string()))?,
                 Err(_) => return Err(self.lost("the transfer stopped half-way")),
@@ -127,8 +158,7 @@ impl Server {
                 return Err(self.malformed());
             }
             for row in &message.answer {
-                incoming
-                    .take(zone, row)
+                rows.take(zone, row)
                     .map_err(|OutOfOrder| self.malformed())?;
             }
         }
@@ -137,7 +167,7 @@ impl Server {
                 .done()
                 .map_err(|error| self.bad_signature(error, &[]))?;
         }
-        incoming.content().ok_or_else(|| self.malformed())
+        Ok(())
     }
 
     async fn start_transfer(&self, request: &[u8]) -> Result<Reader<TcpStream>, Fault> {

@@ -11,6 +11,7 @@ use bindery_dns::Key;
 use zeroize::Zeroizing;
 
 use super::{Options, listed};
+use crate::Role;
 
 /// The log file, in the folder.
 pub(super) const LOG: &str = "named.log";
@@ -20,6 +21,9 @@ pub(super) const PID: &str = "named.pid";
 
 /// The configuration, in the folder.
 pub(super) const CONFIG: &str = "named.conf";
+
+/// The name of the list of primaries.
+pub(super) const PRIMARIES: &str = "bindery-primaries";
 
 /// The folder of zone files, in the folder.
 pub(super) const ZONES: &str = "zones";
@@ -88,12 +92,12 @@ fn text(
             listed((*address.ip()).into())
         ),
     };
-    let notify = notify(&options.notify);
+    let (primaries, role) = role(&options.role, &key);
     let optional = optional(supported);
     Zeroizing::new(format!(
         r#"// Written by Bindery at each start; changes here are lost.
 {key_statement}{control_key_statement}
-controls {{
+{primaries}controls {{
 	inet 127.0.0.1 port {control_port} allow {{ 127.0.0.1; }} keys {{ "{control_key_name}"; }};
 }};
 
@@ -113,6 +117,7 @@ options {{
 	dnssec-validation no;
 	minimal-responses yes;
 	check-names primary ignore;
+	check-names secondary ignore;
 	check-integrity no;
 	check-mx ignore;
 	check-spf ignore;
@@ -120,12 +125,14 @@ options {{
 	hostname none;
 	server-id none;
 	interface-interval 0;
-	{notify}
+{role}	// The defaults keep changes back for seconds, so that a busy server is not overrun.
 	notify-delay 0;
 	notify-rate 1000;
 	startup-notify-rate 1000;
 	serial-query-rate 1000;
+	transfers-in 500;
 	transfers-out 500;
+	transfers-per-ns 500;
 	tcp-clients 1000;
 	update-quota 1000;
 {optional}}};
@@ -173,7 +180,9 @@ fn logging() -> String {
 fn optional(supported: &str) -> String {
     let mut text = String::new();
     // Record sets are as large as their objects say; the default refuses the 101st record.
+    // Who asks for differences wants them even where the whole zone is shorter.
     for (option, value) in [
+        ("max-ixfr-ratio", "unlimited"),
         ("max-records-per-type", "0"),
         ("max-types-per-name", "0"),
         ("lock-file", "none"),
@@ -186,15 +195,40 @@ fn optional(supported: &str) -> String {
     text
 }
 
-fn notify(targets: &[SocketAddr]) -> String {
-    if targets.is_empty() {
-        return "notify no;".to_owned();
+/// What a role needs: a list of primaries before the options, and lines among them.
+///
+/// Zones refer to the list by its name, so that primaries may have moved at the next start.
+fn role(role: &Role, key: &str) -> (String, String) {
+    match role {
+        Role::Primary { notify } if notify.is_empty() => {
+            (String::new(), "\tnotify no;\n".to_owned())
+        }
+        Role::Primary { notify } => {
+            let list = signed(notify, key);
+            let lines = format!("\tnotify explicit;\n\talso-notify {{ {list} }};\n");
+            (String::new(), lines)
+        }
+        Role::Secondary { primaries } => {
+            let list = signed(primaries, key);
+            let list = format!("primaries \"{PRIMARIES}\" {{ {list} }};\n");
+            // The first look after a start comes when a retry would, so that is soon. The file is
+            // text like that of a primary.
+            let lines = format!(
+                "\tnotify no;\n\tallow-notify {{ key \"{key}\"; }};\n\tmasterfile-format text;\n\
+                 \tmin-refresh-time 1;\n\tmin-retry-time 1;\n\tmax-retry-time 5;\n"
+            );
+            (list, lines)
+        }
     }
-    let list: Vec<String> = targets
+}
+
+/// Servers as a list in named.conf, each to be spoken to with the key.
+fn signed(servers: &[SocketAddr], key: &str) -> String {
+    let list: Vec<String> = servers
         .iter()
-        .map(|target| format!("{} port {};", target.ip(), target.port()))
+        .map(|server| format!("{} port {} key \"{key}\";", server.ip(), server.port()))
         .collect();
-    format!("notify explicit;\n\talso-notify {{ {} }};", list.join(" "))
+    list.join(" ")
 }
 
 fn quoted(path: &Path) -> String {
@@ -208,16 +242,13 @@ mod tests {
 
     use super::*;
 
-    fn configured(address: &str, notify: &[&str]) -> Zeroizing<String> {
+    fn configured(address: &str, role: Role) -> Zeroizing<String> {
         let options = Options {
             program: "named".into(),
             folder: "/var/lib/bind\"ery".into(),
             address: address.parse().unwrap(),
             key: Key::generate("bindery", [1; 32]).unwrap(),
-            notify: notify
-                .iter()
-                .map(|target| target.parse().unwrap())
-                .collect(),
+            role,
             clock: Arc::new(|| 0),
             random: Arc::new(|| [0; 32]),
         };
@@ -232,32 +263,50 @@ mod tests {
 
     #[test]
     fn it_listens_where_it_is_told_and_nowhere_else() {
-        let four = configured("127.0.0.2:5300", &[]);
+        let four = configured("127.0.0.2:5300", Role::default());
         assert!(
             four.contains("listen-on port 5300 { 127.0.0.2; };"),
             "{}",
             *four
         );
         assert!(four.contains("listen-on-v6 { none; };"));
-        let six = configured("[::1]:5300", &[]);
+        let six = configured("[::1]:5300", Role::default());
         assert!(six.contains("listen-on-v6 port 5300 { ::1; };"), "{}", *six);
         assert!(six.contains("listen-on { none; };"));
         // An address of zeros means all, which BIND has a word for.
-        let all = configured("0.0.0.0:5300", &[]);
+        let all = configured("0.0.0.0:5300", Role::default());
         assert!(all.contains("listen-on port 5300 { any; };"), "{}", *all);
     }
 
     #[test]
     fn options_of_newer_versions_are_left_out_where_unknown() {
-        let text = configured("127.0.0.1:53", &[]);
+        let text = configured("127.0.0.1:53", Role::default());
         assert!(text.contains("max-records-per-type 0;"));
         assert!(!text.contains("lock-file"));
     }
 
     #[test]
     fn secondaries_are_told_and_paths_are_quoted() {
-        let text = configured("127.0.0.1:53", &["192.0.2.1:53", "[2001:db8::1]:5353"]);
-        assert!(text.contains("also-notify { 192.0.2.1 port 53; 2001:db8::1 port 5353; };"));
+        let notify = servers();
+        let text = configured("127.0.0.1:53", Role::Primary { notify });
+        let told = r#"also-notify { 192.0.2.1 port 53 key "bindery"; 2001:db8::1 port 5353 key "bindery"; };"#;
+        assert!(text.contains(told), "{}", *text);
         assert!(text.contains(r#"directory "/var/lib/bind\"ery";"#));
+    }
+
+    #[test]
+    fn a_secondary_knows_its_primaries_by_a_name() {
+        let primaries = servers();
+        let text = configured("127.0.0.1:53", Role::Secondary { primaries });
+        let list = r#"primaries "bindery-primaries" { 192.0.2.1 port 53 key "bindery"; 2001:db8::1 port 5353 key "bindery"; };"#;
+        assert!(text.contains(list), "{}", *text);
+        assert!(text.contains(r#"allow-notify { key "bindery"; };"#));
+        assert!(!text.contains("also-notify"));
+    }
+
+    fn servers() -> Vec<SocketAddr> {
+        ["192.0.2.1:53", "[2001:db8::1]:5353"]
+            .map(|address| address.parse().unwrap())
+            .to_vec()
     }
 }

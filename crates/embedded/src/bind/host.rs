@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use super::rndc::{Rndc, RndcFault};
 use super::{Options, config, zones};
+use crate::Role;
 
 /// How long `named` may take to remove a zone's file; afterwards we do.
 const FORGET_TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,6 +32,7 @@ pub struct Host {
 struct Inner {
     folder: PathBuf,
     key_name: String,
+    role: Role,
     address: SocketAddr,
     server: Server,
     control: Mutex<Rndc>,
@@ -43,6 +45,7 @@ impl Host {
             inner: Arc::new(Inner {
                 folder: options.folder.clone(),
                 key_name: options.key.name(),
+                role: options.role.clone(),
                 address: options.address,
                 server: server.with_clock(options.clock.clone()),
                 control: Mutex::new(control),
@@ -81,7 +84,8 @@ impl Host {
                 | FaultKind::Prerequisite(_)
                 | FaultKind::BadKey
                 | FaultKind::TooLong
-                | FaultKind::Malformed => Err(fault),
+                | FaultKind::Malformed
+                | FaultKind::Behind => Err(fault),
             },
         }
     }
@@ -89,17 +93,26 @@ impl Host {
     async fn add_zone(&self, zone: &Name, records: &[Record]) -> Result<(), Fault> {
         // Held from the look to the command: a file must not be written under a served zone.
         let mut control = self.inner.control.lock().await;
-        match self.state(zone).await? {
-            State::Served => return Ok(()),
-            State::Missing => {}
+        match (self.state(zone).await?, &self.inner.role) {
+            // What a secondary cannot serve has not been copied yet, or its primaries are away.
+            (State::Served, _) | (State::Broken, Role::Secondary { .. }) => return Ok(()),
+            (State::Missing, _) => {}
             // Known to `named` but without a usable file; nothing of it can be served.
-            State::Broken => self.drop_zone(&mut control, zone).await?,
+            (State::Broken, Role::Primary { .. }) => self.drop_zone(&mut control, zone).await?,
         }
-        let (folder, name, lines) = (self.inner.folder.clone(), zone.clone(), records.to_vec());
-        on_disk(move || zones::write(&folder, &name, &lines))
-            .await
-            .map_err(|error| disk_fault(zone, "written", &error))?;
-        let command = zones::add_command(zone, &self.inner.key_name);
+        let (folder, name) = (self.inner.folder.clone(), zone.clone());
+        let lines = match self.inner.role {
+            Role::Primary { .. } => Some(records.to_vec()),
+            Role::Secondary { .. } => None,
+        };
+        on_disk(move || match lines {
+            Some(lines) => zones::write(&folder, &name, &lines),
+            // What an old zone of this name left must not be served for the new one.
+            None => zones::remove_files(&folder, &name),
+        })
+        .await
+        .map_err(|error| disk_fault(zone, "written", &error))?;
+        let command = zones::add_command(zone, &self.inner.role, &self.inner.key_name);
         match control.command(&command).await {
             Ok(()) => Ok(()),
             Err(RndcFault::Failed { text }) if text.contains("already exists") => Ok(()),

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use bindery_core::{Name, Record};
 
-use super::config::{ZONES, write_private};
+use super::config::{PRIMARIES, ZONES, write_private};
+use crate::Role;
 use crate::nameserver::file_name;
 
 /// Writes the file of a new zone and removes the journal of an old one of the same name.
@@ -47,11 +48,14 @@ pub(super) fn remove_files(folder: &Path, zone: &Name) -> io::Result<()> {
     Ok(())
 }
 
-/// The control command that adds a zone whose file is written.
-pub(super) fn add_command(zone: &Name, key: &str) -> String {
+/// The control command that adds a zone: one whose file is written, or one to be copied.
+pub(super) fn add_command(zone: &Name, role: &Role, key: &str) -> String {
+    let source = match role {
+        Role::Primary { .. } => format!("type primary; allow-update {{ key \"{key}\"; }};"),
+        Role::Secondary { .. } => format!("type secondary; primaries {{ \"{PRIMARIES}\"; }};"),
+    };
     format!(
-        "addzone {} IN {{ type primary; file {}; allow-update {{ key \"{key}\"; }}; \
-         allow-transfer {{ key \"{key}\"; }}; }};",
+        "addzone {} IN {{ {source} file {}; allow-transfer {{ key \"{key}\"; }}; }};",
         quoted(&zone.to_string()),
         quoted(&format!("{ZONES}/{}", file_name(zone))),
     )

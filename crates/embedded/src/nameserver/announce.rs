@@ -1,41 +1,70 @@
 //! Telling secondaries of changes, many at a time and each zone once however often it changed.
+//! Each secondary has its own turn, so one that is down keeps nothing from the others.
 
-use std::sync::PoisonError;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use bindery_dns::send_notify;
 use futures::StreamExt;
-use futures::stream;
+use futures::future::join_all;
+use futures::stream::FuturesUnordered;
 
 use super::BuiltinServer;
+use super::pending::Pending;
 
-/// Messages to secondaries that wait for their answers.
+/// Messages to one secondary that wait for their answers.
 const IN_FLIGHT_MAX: usize = 64;
+
+/// A secondary and the zones it has not been told of yet.
+pub(super) struct Target {
+    address: SocketAddr,
+    pub(super) changed: Pending,
+}
+
+impl Target {
+    pub(super) fn new(address: SocketAddr) -> Self {
+        Self {
+            address,
+            changed: Pending::default(),
+        }
+    }
+}
 
 /// Runs until dropped.
 pub(super) async fn run(server: &BuiltinServer) {
-    let inner = &server.inner;
+    let targets = &server.inner.targets;
+    join_all(targets.iter().map(|target| tell(server, target))).await;
+    // There may be nobody to tell.
+    std::future::pending::<()>().await;
+}
+
+async fn tell(server: &BuiltinServer, target: &Target) {
+    // A secondary may have missed what happened while we were down.
+    let mut waiting: BTreeSet<_> = server.zones().into_iter().collect();
+    let mut told = BTreeSet::new();
+    let mut in_flight = FuturesUnordered::new();
     loop {
-        inner.wake.notified().await;
-        let changed =
-            std::mem::take(&mut *inner.changed.lock().unwrap_or_else(PoisonError::into_inner));
-        // Owned, so that the future can be moved between threads whatever it borrows.
-        let messages: Vec<_> = changed
-            .iter()
-            .flat_map(|zone| {
-                inner
-                    .options
-                    .notify
-                    .iter()
-                    .map(|target| (zone.clone(), *target))
-            })
-            .collect();
-        stream::iter(messages)
-            .for_each_concurrent(IN_FLIGHT_MAX, |(zone, target)| async move {
-                let id = (inner.options.notify_id)();
-                if let Err(fault) = send_notify(target, &zone, id).await {
+        while in_flight.len() < IN_FLIGHT_MAX
+            && let Some(zone) = waiting.difference(&told).next().cloned()
+        {
+            waiting.remove(&zone);
+            told.insert(zone.clone());
+            in_flight.push(async move {
+                let options = &server.inner.options;
+                let (id, now) = ((options.notify_id)(), (options.clock)());
+                let sent = send_notify(target.address, &zone, id, &options.key, now).await;
+                if let Err(fault) = sent {
                     tracing::warn!(%fault, "a secondary was not told of a change");
                 }
-            })
-            .await;
+                zone
+            });
+        }
+        tokio::select! {
+            biased;
+            Some(zone) = in_flight.next() => {
+                told.remove(&zone);
+            }
+            zones = target.changed.take() => waiting.extend(zones),
+        }
     }
 }

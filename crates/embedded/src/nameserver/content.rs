@@ -5,6 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bindery_core::{Name, RecordData, RecordSet, RecordType, Serial, Soa};
+use bindery_dns::wire::Row;
 use rpds::RedBlackTreeMapSync;
 
 /// All record sets of one name.
@@ -134,6 +135,13 @@ impl Content {
             [RecordData::Soa(soa)] => Some((soa, set.ttl)),
             _ => None,
         }
+    }
+
+    /// The SOA as it stands in messages.
+    pub(super) fn soa_row(&self) -> Option<Row> {
+        let (soa, ttl) = self.soa()?;
+        let data = RecordData::Soa(Box::new(soa.clone()));
+        Some(Row::new(self.apex.clone(), ttl, &data))
     }
 
     pub(super) fn serial(&self) -> Option<Serial> {

@@ -10,6 +10,7 @@
 //! A commit holds whole sets, so applying it twice does no harm. The first commit is the zone as
 //! it was when the file was written; when the rest outgrows it, the file is written anew.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::content::Content;
+use super::history::{History, Step};
 
 /// First bytes of each file; the digit is the version of the format.
 const MAGIC: &[u8; 16] = b"bindery-zone 1\n\0";
@@ -47,6 +49,15 @@ pub enum Damaged {
         "zone file {path} is of another version of Bindery; use that one, or move the file away"
     )]
     Version {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is a copy that never arrived, and the server is no secondary.
+    #[error(
+        "zone file {path} holds a copy that never arrived, and a primary has nowhere to copy it \
+         from; move it away"
+    )]
+    Empty {
         /// The file.
         path: PathBuf,
     },
@@ -106,7 +117,9 @@ impl Journal {
     }
 
     /// Reads a file and cuts off a commit that a crash left half-written.
-    pub(super) fn open(path: &Path) -> Result<(Self, Content), Damaged> {
+    ///
+    /// The content has no SOA if it is that of a copy that has not arrived.
+    pub(super) fn open(path: &Path) -> Result<(Self, Content, History), Damaged> {
         let io = |source| Damaged::Io {
             path: path.to_owned(),
             source,
@@ -124,6 +137,7 @@ impl Journal {
             });
         }
         let mut content: Option<Content> = None;
+        let mut history = History::new();
         let mut at = MAGIC.len();
         let mut base_len = 0;
         while at < bytes.len() {
@@ -136,14 +150,20 @@ impl Journal {
                 Frame::Torn => break,
                 Frame::Broken => return Err(broken()),
             };
-            replay(payload, &mut content).ok_or_else(broken)?;
+            let before = content.clone();
+            let changed = replay(payload, &mut content).ok_or_else(broken)?;
+            history.push(
+                before
+                    .zip(content.as_ref())
+                    .and_then(|(before, after)| Step::between(&before, after, &changed)),
+            );
             at += FRAME_LEN + payload.len();
             if base_len == 0 {
                 base_len = at as u64;
             }
         }
         // The first commit was on the disk before the file had its name.
-        let Some(content) = content.filter(|content| content.soa().is_some()) else {
+        let Some(content) = content else {
             return Err(Damaged::Broken {
                 path: path.to_owned(),
                 at: MAGIC.len() as u64,
@@ -163,6 +183,7 @@ impl Journal {
                 base_len,
             },
             content,
+            history,
         ))
     }
 
@@ -278,12 +299,18 @@ fn unframe(bytes: &[u8]) -> Frame<'_> {
     Frame::Broken
 }
 
-fn replay(mut payload: &[u8], content: &mut Option<Content>) -> Option<()> {
+/// Applies a commit and says which sets it names, unless it is the first, which names them all.
+fn replay(
+    mut payload: &[u8],
+    content: &mut Option<Content>,
+) -> Option<BTreeSet<(Name, RecordType)>> {
     let apex = take_name(&mut payload)?;
+    let is_first = content.is_none();
     let content = content.get_or_insert_with(|| Content::new(apex.clone()));
     if *content.apex() != apex {
         return None;
     }
+    let mut changed = BTreeSet::new();
     for _ in 0..take_u32(&mut payload)? {
         let name = take_name(&mut payload)?;
         let rtype = RecordType::from_code(u16::from_be_bytes(take(&mut payload)?));
@@ -298,8 +325,11 @@ fn replay(mut payload: &[u8], content: &mut Option<Content>) -> Option<()> {
         }
         let set = (count > 0).then(|| Arc::new(RecordSet::new(ttl, data)));
         content.put(&name, rtype, set);
+        if !is_first {
+            changed.insert((name, rtype));
+        }
     }
-    payload.is_empty().then_some(())
+    payload.is_empty().then_some(changed)
 }
 
 fn checksum(payload: &[u8]) -> [u8; 8] {

@@ -1,22 +1,21 @@
 //! From a received message to what is sent back: signatures, EDNS, sizes, and who answers.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use bindery_core::{RecordData, RecordType};
-use bindery_dns::wire::{
-    self, Head, MESSAGE_LEN_MAX, Message, Question, Row, class, opcode, rcode, rtype,
-};
-use domain::base::MessageBuilder;
-use domain::base::message_builder::{HashCompressor, StreamTarget};
+use bindery_core::{RecordData, RecordType, Serial};
+use bindery_dns::wire::{self, Head, MESSAGE_LEN_MAX, Message, Row, class, opcode, rcode, rtype};
 use domain::rdata::tsig::Time48;
-use domain::tsig::{self, ServerError, ServerTransaction};
+use domain::tsig::{self, ServerTransaction};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use super::BuiltinServer;
 use super::lookup;
-use super::transfer::Transfer;
+use super::transfer::{Body, Transfer};
 use super::zone::Outcome;
-use super::{BuiltinServer, Zone};
+
+mod signature;
 
 /// The UDP size that fits any path without fragments (DNS flag day 2020).
 const UDP_LEN_MAX: u16 = 1232;
@@ -56,7 +55,12 @@ pub(super) struct Request {
 }
 
 /// The reply to a message that came in.
-pub(super) fn respond(server: &BuiltinServer, bytes: Vec<u8>, by: Transport) -> Reply {
+pub(super) fn respond(
+    server: &BuiltinServer,
+    bytes: Vec<u8>,
+    by: Transport,
+    from: IpAddr,
+) -> Reply {
     let Ok(mut raw) = domain::base::Message::from_octets(bytes) else {
         return Reply::Silence;
     };
@@ -66,7 +70,7 @@ pub(super) fn respond(server: &BuiltinServer, bytes: Vec<u8>, by: Transport) -> 
     let now = server.now();
     let signed = match ServerTransaction::request(&server.signing_key(), &mut raw, now) {
         Ok(signed) => signed,
-        Err(error) => return Reply::Now(refuse_signature(server, error, &raw)),
+        Err(error) => return Reply::Now(signature::refuse(server, error, &raw)),
     };
     let Ok(message) = Message::parse(raw.as_slice()) else {
         return Reply::Now(bare(
@@ -91,7 +95,10 @@ pub(super) fn respond(server: &BuiltinServer, bytes: Vec<u8>, by: Transport) -> 
     match request.message.head.opcode {
         opcode::QUERY => query(server, request, by),
         opcode::UPDATE => update(server, request),
-        opcode::NOTIFY => Reply::Now(request.code(rcode::REFUSED, now)),
+        opcode::NOTIFY => {
+            let code = notified(server, &request, from);
+            Reply::Now(request.code(code, now))
+        }
         _ => Reply::Now(request.code(rcode::NOTIMP, now)),
     }
 }
@@ -114,6 +121,9 @@ fn query(server: &BuiltinServer, request: Request, by: Transport) -> Reply {
     let Some(zone) = server.zone_of(&question.name) else {
         return Reply::Now(request.code(rcode::REFUSED, now));
     };
+    if !zone.is_served(server.seconds()) {
+        return Reply::Now(request.code(rcode::SERVFAIL, now));
+    }
     // An incremental transfer that does not fit is answered with the SOA alone, and the asker
     // comes again by TCP (RFC 1995 section 2).
     let rtype = if is_transfer {
@@ -141,27 +151,52 @@ fn transfer(server: &BuiltinServer, request: Request) -> Reply {
     if request.signed.is_none() {
         return Reply::Now(request.code(rcode::REFUSED, now));
     }
-    let content = zone.content();
-    if question.rtype == rtype::IXFR && is_current(&zone, &request.message) {
-        let mut answer = request.answer(rcode::NOERROR);
+    let snapshot = zone.snapshot();
+    let ours = snapshot.content.serial();
+    let Some(ours) = ours.filter(|_| zone.is_served(server.seconds())) else {
+        // What is not there must not be taken for an empty zone.
+        return Reply::Now(request.code(rcode::SERVFAIL, now));
+    };
+    let theirs = known_serial(&request.message).filter(|_| question.rtype == rtype::IXFR);
+    let mut answer = request.answer(rcode::NOERROR);
+    if theirs.is_some_and(|theirs| !ours.newer_than(theirs)) {
         answer.head.authoritative = true;
-        answer.answer = lookup::answer(&content, &zone.name, RecordType::Soa.code()).answer;
+        answer.answer.extend(snapshot.content.soa_row());
         return Reply::Now(request.finish(answer, now));
     }
-    let answer = request.answer(rcode::NOERROR);
-    Reply::Stream(Box::new(Transfer::new(content, answer, request.signed)))
+    let content = Arc::clone(&snapshot.content);
+    let body = match theirs.and_then(|theirs| snapshot.history.since(theirs, ours)) {
+        Some(steps) => Body::Steps(content, steps),
+        None => Body::Whole(content),
+    };
+    Reply::Stream(Box::new(Transfer::new(body, answer, request.signed)))
 }
 
-/// Whether the asker of an incremental transfer has what we have, or more.
-fn is_current(zone: &Zone, message: &Message) -> bool {
-    let theirs = message.authority.iter().find_map(|row| match row.data() {
-        Ok(RecordData::Soa(soa)) => Some(bindery_core::Serial(soa.serial)),
+/// The serial that the asker of an incremental transfer has.
+fn known_serial(message: &Message) -> Option<Serial> {
+    message.authority.iter().find_map(|row| match row.data() {
+        Ok(RecordData::Soa(soa)) => Some(Serial(soa.serial)),
         Ok(_) | Err(_) => None,
-    });
-    match (theirs, zone.content().serial()) {
-        (Some(theirs), Some(ours)) => !ours.newer_than(theirs),
-        (None | Some(_), _) => false,
+    })
+}
+
+/// The answer to word of a change; it is believed if the key or a primary's address stands for
+/// it, and then only makes us ask.
+fn notified(server: &BuiltinServer, request: &Request, from: IpAddr) -> u8 {
+    let Some(primaries) = server.primaries() else {
+        return rcode::REFUSED;
+    };
+    let [question] = request.message.question.as_slice() else {
+        return rcode::FORMERR;
+    };
+    if server.zone(&question.name).is_none() {
+        return rcode::NOTAUTH;
     }
+    if request.signed.is_none() && !primaries.iter().any(|primary| primary.ip() == from) {
+        return rcode::REFUSED;
+    }
+    server.inner.asked.add(&question.name);
+    rcode::NOERROR
 }
 
 fn update(server: &BuiltinServer, request: Request) -> Reply {
@@ -175,6 +210,10 @@ fn update(server: &BuiltinServer, request: Request) -> Reply {
     let Some(zone) = zone else {
         return Reply::Now(request.code(rcode::NOTAUTH, now));
     };
+    if server.primaries().is_some() {
+        // BIND says the same of copies that pass nothing on.
+        return Reply::Now(request.code(rcode::NOTIMP, now));
+    }
     if request.signed.is_none() {
         return Reply::Now(request.code(rcode::REFUSED, now));
     }
@@ -302,72 +341,6 @@ fn bare(id: u16, opcode: u8, rcode: u8) -> Vec<u8> {
         .compose(MESSAGE_LEN_MAX)
         .map(wire::datagram_bytes)
         .unwrap_or_default()
-}
-
-/// The answer to a request whose signature does not hold (RFC 8945 section 5.2).
-fn refuse_signature(
-    server: &BuiltinServer,
-    error: ServerError<Arc<tsig::Key>>,
-    raw: &domain::base::Message<Vec<u8>>,
-) -> Vec<u8> {
-    let header = raw.header();
-    if error.error() == domain::base::iana::TsigRcode::FORMERR {
-        // `domain` reports a wrong signature like one it cannot read.
-        return bad_signature(server, raw.as_slice())
-            .unwrap_or_else(|| bare(header.id(), header.opcode().to_int(), rcode::FORMERR));
-    }
-    let target = HashCompressor::new(StreamTarget::new_vec());
-    MessageBuilder::from_target(target)
-        .ok()
-        .and_then(|builder| error.build_message(raw, builder).ok())
-        .map_or_else(
-            || bare(header.id(), header.opcode().to_int(), rcode::SERVFAIL),
-            wire::datagram_bytes,
-        )
-}
-
-/// The BADSIG answer: the request's own TSIG record without its MAC, not signed.
-fn bad_signature(server: &BuiltinServer, bytes: &[u8]) -> Option<Vec<u8>> {
-    let request = Message::parse(bytes).ok()?;
-    let row = request
-        .additional
-        .last()
-        .filter(|row| row.rtype == rtype::TSIG)?;
-    let key = server.signing_key();
-    if row.name.to_string().trim_end_matches('.') != key.name().to_string() {
-        return None;
-    }
-    let (_, rest) = bindery_core::Name::read_wire(&row.rdata).ok()?;
-    let algorithm = &row.rdata[..row.rdata.len() - rest.len()];
-    let (time_and_fudge, _) = rest.split_first_chunk::<8>()?;
-    let mut rdata = algorithm.to_vec();
-    rdata.extend_from_slice(time_and_fudge);
-    rdata.extend_from_slice(&0_u16.to_be_bytes());
-    rdata.extend_from_slice(&request.head.id.to_be_bytes());
-    rdata.extend_from_slice(&rcode::BADSIG.to_be_bytes());
-    rdata.extend_from_slice(&0_u16.to_be_bytes());
-    let question: Vec<Question> = request.question.clone();
-    let answer = Message {
-        head: Head {
-            id: request.head.id,
-            response: true,
-            opcode: request.head.opcode,
-            rcode: rcode::NOTAUTH,
-            ..Head::default()
-        },
-        question,
-        additional: vec![Row {
-            rdata,
-            ttl: 0,
-            class: class::ANY,
-            ..row.clone()
-        }],
-        ..Message::default()
-    };
-    answer
-        .compose(MESSAGE_LEN_MAX)
-        .map(wire::datagram_bytes)
-        .ok()
 }
 
 #[cfg(test)]

@@ -127,7 +127,7 @@ async fn datagrams(server: BuiltinServer, socket: Arc<UdpSocket>) {
             received = socket.recv_from(&mut buffer) => match received {
                 Err(_) => continue,
                 Ok((length, client)) => {
-                    match respond(&server, buffer[..length].to_vec(), Transport::Udp) {
+                    match respond(&server, buffer[..length].to_vec(), Transport::Udp, client.ip()) {
                         Reply::Now(bytes) => (bytes, client),
                         Reply::Later(reply) if waiting.len() < UPDATES_WAITING_MAX => {
                             waiting.push(Box::pin(async move { (reply.await, client) }));
@@ -145,6 +145,7 @@ async fn datagrams(server: BuiltinServer, socket: Arc<UdpSocket>) {
 }
 
 async fn connection(server: &BuiltinServer, stream: TcpStream) -> io::Result<()> {
+    let client = stream.peer_addr()?.ip();
     stream.set_nodelay(true)?;
     let (mut reader, mut writer) = stream.into_split();
     let mut buffer = BytesMut::new();
@@ -155,7 +156,7 @@ async fn connection(server: &BuiltinServer, stream: TcpStream) -> io::Result<()>
         while waiting.len() < UPDATES_WAITING_MAX
             && let Some(message) = next_message(&mut buffer)
         {
-            match respond(server, message, Transport::Tcp) {
+            match respond(server, message, Transport::Tcp, client) {
                 Reply::Silence => {}
                 Reply::Now(bytes) => frame(&bytes, &mut out),
                 Reply::Later(reply) => waiting.push(reply),

@@ -27,7 +27,7 @@ fn open(folder: &TempDir) -> BuiltinServer {
         folder: Some(folder.path().to_owned()),
         key: key(),
         clock: Arc::new(|| 1_800_000_000),
-        notify: Vec::new(),
+        role: Role::default(),
         notify_id: Arc::new(|| 1),
     })
     .unwrap()

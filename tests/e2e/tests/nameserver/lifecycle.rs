@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use bindery_core::{Change, Expect, FaultKind, Name, RecordData, RecordKey, RecordType};
 use bindery_dns::Server;
 use bindery_dns::wire::{Message, opcode};
+use bindery_embedded::Role;
 use bindery_embedded::bind;
 use bindery_engine::ports::{NameServer, ZoneHost};
 use tempfile::TempDir;
@@ -136,7 +137,7 @@ async fn a_zone_inside_a_zone_answers_for_its_names(scene: Scene) -> Result<()> 
 
 /// A server of one's own with one zone.
 async fn own(kind: Kind, folder: &Path, zone: &Name) -> Result<Own> {
-    let mut server = Own::start(kind, folder, loopback(), Vec::new()).await?;
+    let mut server = Own::start(kind, folder, loopback(), Role::default()).await?;
     server.create(zone, &scene::records(zone)).await?;
     Ok(server)
 }
@@ -169,7 +170,7 @@ async fn acknowledged_updates_survive_kill_9(scene: Scene) -> Result<()> {
         acknowledged >= 39,
         "only {acknowledged} updates before the kill"
     );
-    let server = Own::start(scene.kind, folder.path(), loopback(), Vec::new()).await?;
+    let server = Own::start(scene.kind, folder.path(), loopback(), Role::default()).await?;
     let address = server.address();
     let content = client(address).transfer(&zone).await?;
     for number in 0..acknowledged {
@@ -191,7 +192,7 @@ async fn zones_and_updates_survive_a_restart(scene: Scene) -> Result<()> {
     client(address).update(&zone, &[host(&zone, 1)]).await?;
     client(address).update(&second, &[host(&second, 1)]).await?;
     server.stop().await?;
-    let mut server = Own::start(scene.kind, folder.path(), loopback(), Vec::new()).await?;
+    let mut server = Own::start(scene.kind, folder.path(), loopback(), Role::default()).await?;
     let address = server.address();
     for zone in [&zone, &second] {
         ensure!(client(address).serial(zone).await?.0 == 101, "{zone}");
@@ -210,7 +211,7 @@ async fn a_deleted_zone_stays_deleted_after_a_restart(scene: Scene) -> Result<()
     let mut server = own(scene.kind, folder.path(), &zone).await?;
     server.delete(&zone).await?;
     server.kill().await?;
-    let mut server = Own::start(scene.kind, folder.path(), loopback(), Vec::new()).await?;
+    let mut server = Own::start(scene.kind, folder.path(), loopback(), Role::default()).await?;
     let address = server.address();
     let fault = client(address)
         .serial(&zone)
@@ -226,7 +227,7 @@ async fn a_deleted_zone_stays_deleted_after_a_restart(scene: Scene) -> Result<()
 async fn it_listens_on_ipv6(scene: Scene) -> Result<()> {
     let folder = TempDir::new()?;
     let address: SocketAddr = "[::1]:0".parse()?;
-    let mut server = Own::start(scene.kind, folder.path(), address, Vec::new()).await?;
+    let mut server = Own::start(scene.kind, folder.path(), address, Role::default()).await?;
     server
         .create(&scene.zone, &scene::records(&scene.zone))
         .await?;
@@ -246,7 +247,13 @@ async fn secondaries_are_told_of_changes(scene: Scene) -> Result<()> {
     let folder = TempDir::new()?;
     let secondary = UdpSocket::bind("127.0.0.1:0").await?;
     let notify = vec![secondary.local_addr()?];
-    let mut server = Own::start(scene.kind, folder.path(), loopback(), notify).await?;
+    let mut server = Own::start(
+        scene.kind,
+        folder.path(),
+        loopback(),
+        Role::Primary { notify },
+    )
+    .await?;
     server
         .create(&scene.zone, &scene::records(&scene.zone))
         .await?;
@@ -300,7 +307,7 @@ async fn failure(options: bind::Options) -> Result<String> {
 
 async fn a_port_in_use_is_said_with_what_to_do(scene: Scene) -> Result<()> {
     let folder = TempDir::new()?;
-    let error = subject::named_in(folder.path(), scene.address, Vec::new())
+    let error = subject::named_in(folder.path(), scene.address, Role::default())
         .await
         .err();
     let said = error.context("it started")?.to_string();
@@ -322,7 +329,7 @@ async fn a_configuration_named_refuses_is_quoted(_scene: Scene) -> Result<()> {
     let mut permissions = std::fs::metadata(&program)?.permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
     std::fs::set_permissions(&program, permissions)?;
-    let mut options = subject::named_options(folder.path(), loopback(), Vec::new())?;
+    let mut options = subject::named_options(folder.path(), loopback(), Role::default())?;
     options.program = program;
     let said = failure(options).await?;
     ensure!(
@@ -335,7 +342,7 @@ async fn a_configuration_named_refuses_is_quoted(_scene: Scene) -> Result<()> {
 
 async fn a_program_that_is_missing_is_said(_scene: Scene) -> Result<()> {
     let folder = TempDir::new()?;
-    let mut options = subject::named_options(folder.path(), loopback(), Vec::new())?;
+    let mut options = subject::named_options(folder.path(), loopback(), Role::default())?;
     options.program = folder.path().join("nothing");
     let said = failure(options).await?;
     ensure!(said.contains("--server builtin"), "{said}");
@@ -344,7 +351,7 @@ async fn a_program_that_is_missing_is_said(_scene: Scene) -> Result<()> {
 
 async fn its_death_is_noticed(_scene: Scene) -> Result<()> {
     let folder = TempDir::new()?;
-    let named = subject::named_in(folder.path(), loopback(), Vec::new()).await?;
+    let named = subject::named_in(folder.path(), loopback(), Role::default()).await?;
     std::process::Command::new("kill")
         .args(["-9", &named.pid().to_string()])
         .status()?;
@@ -357,7 +364,7 @@ async fn its_death_is_noticed(_scene: Scene) -> Result<()> {
 
 async fn one_that_was_left_behind_is_ended(scene: Scene) -> Result<()> {
     let folder = TempDir::new()?;
-    let named = subject::named_in(folder.path(), loopback(), Vec::new()).await?;
+    let named = subject::named_in(folder.path(), loopback(), Role::default()).await?;
     named
         .host()
         .create(&scene.zone, &scene::records(&scene.zone))
@@ -365,7 +372,7 @@ async fn one_that_was_left_behind_is_ended(scene: Scene) -> Result<()> {
     let address = named.address();
     // As if Bindery had been killed where the kernel does not end its children.
     std::mem::forget(named);
-    let named = subject::named_in(folder.path(), address, Vec::new()).await?;
+    let named = subject::named_in(folder.path(), address, Role::default()).await?;
     ensure!(client(address).serial(&scene.zone).await?.0 == 100);
     named.stop().await;
     Ok(())
@@ -378,7 +385,7 @@ async fn a_zone_whose_file_was_lost_is_made_again(scene: Scene) -> Result<()> {
     for entry in std::fs::read_dir(folder.path().join("zones"))? {
         std::fs::remove_file(entry?.path())?;
     }
-    let mut server = Own::start(Kind::Named, folder.path(), loopback(), Vec::new()).await?;
+    let mut server = Own::start(Kind::Named, folder.path(), loopback(), Role::default()).await?;
     let address = server.address();
     server
         .create(&scene.zone, &scene::records(&scene.zone))

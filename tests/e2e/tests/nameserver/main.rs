@@ -8,8 +8,11 @@ mod client;
 mod differential;
 mod edns;
 mod lifecycle;
+mod mirror;
+mod pair;
 mod prerequisite;
 mod query;
+mod roles;
 mod scene;
 mod subject;
 mod transfer;
@@ -61,6 +64,14 @@ fn trials() -> Vec<Trial> {
             }
         }
     }
+    for case in [roles::cases(), mirror::cases()].concat() {
+        for kinds in pair::KINDS {
+            let name = format!("{}::{}", pair::suite(kinds), case.name);
+            trials.push(Trial::test(name, move || {
+                outcome(subject::runtime().block_on((case.run)(kinds)))
+            }));
+        }
+    }
     trials
 }
 
@@ -69,5 +80,9 @@ fn run(case: Case, kind: Kind) -> Result<(), Failed> {
         let scene = Scene::open(kind, case.name).await?;
         (case.run)(scene).await
     });
+    self::outcome(outcome)
+}
+
+fn outcome(outcome: anyhow::Result<()>) -> Result<(), Failed> {
     outcome.map_err(|error| Failed::from(format!("{error:?}")))
 }

@@ -11,6 +11,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, bail, ensure};
 use bindery_core::{Name, Record};
 use bindery_dns::{Clock, Key};
+use bindery_embedded::Role;
 use bindery_embedded::bind::{self, Named};
 use bindery_embedded::nameserver::{BuiltinServer, Options, Sockets};
 use bindery_engine::ports::ZoneHost;
@@ -19,7 +20,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-/// Set in the environment of a child that is the built-in server: the folder and the address.
+/// Set in the environment of a child that is the built-in server: folder, address and role.
 const CHILD: &str = "BINDERY_E2E_BUILTIN";
 
 /// Which server.
@@ -93,7 +94,7 @@ pub(crate) fn stop_all() {
 
 async fn start_named() -> Result<Shared> {
     let folder = TempDir::new()?;
-    let named = named_in(folder.path(), "127.0.0.1:0".parse()?, Vec::new()).await?;
+    let named = named_in(folder.path(), "127.0.0.1:0".parse()?, Role::default()).await?;
     let shared = Shared {
         address: named.address(),
         host: Arc::new(named.host()),
@@ -105,7 +106,7 @@ async fn start_named() -> Result<Shared> {
 }
 
 async fn start_builtin() -> Result<Shared> {
-    let server = BuiltinServer::open(builtin_options(None, Vec::new()))?;
+    let server = BuiltinServer::open(builtin_options(None, Role::default()))?;
     let sockets = Sockets::bind("127.0.0.1:0".parse()?).await?;
     let address = sockets.local_addr()?;
     // It ends with the runtime.
@@ -117,19 +118,15 @@ async fn start_builtin() -> Result<Shared> {
 }
 
 /// A `named` of one's own.
-pub(crate) async fn named_in(
-    folder: &Path,
-    address: SocketAddr,
-    notify: Vec<SocketAddr>,
-) -> Result<Named> {
-    Ok(Named::start(named_options(folder, address, notify)?).await?)
+pub(crate) async fn named_in(folder: &Path, address: SocketAddr, role: Role) -> Result<Named> {
+    Ok(Named::start(named_options(folder, address, role)?).await?)
 }
 
 /// How a `named` of one's own is set up.
 pub(crate) fn named_options(
     folder: &Path,
     address: SocketAddr,
-    notify: Vec<SocketAddr>,
+    role: Role,
 ) -> Result<bind::Options> {
     let program = bind::find_named()
         .context("named is missing: install the Debian package bind9, or run only `builtin::`")?;
@@ -138,7 +135,7 @@ pub(crate) fn named_options(
         folder: folder.to_owned(),
         address,
         key: key(),
-        notify,
+        role,
         clock: clock(),
         random: Arc::new(random),
     })
@@ -154,12 +151,12 @@ fn random() -> [u8; 32] {
     bytes
 }
 
-fn builtin_options(folder: Option<PathBuf>, notify: Vec<SocketAddr>) -> Options {
+fn builtin_options(folder: Option<PathBuf>, role: Role) -> Options {
     Options {
         folder,
         key: key(),
         clock: clock(),
-        notify,
+        role,
         notify_id: Arc::new(|| 7),
     }
 }
@@ -186,14 +183,14 @@ impl Own {
         kind: Kind,
         folder: &Path,
         address: SocketAddr,
-        notify: Vec<SocketAddr>,
+        role: Role,
     ) -> Result<Self> {
         match kind {
             Kind::Named => Ok(Self::Named(Box::new(
-                named_in(folder, address, notify).await?,
+                named_in(folder, address, role).await?,
             ))),
             Kind::Builtin => Ok(Self::Builtin(Box::new(BuiltinChild::start(
-                folder, address, &notify,
+                folder, address, &role,
             )?))),
         }
     }
@@ -261,12 +258,20 @@ impl Own {
 }
 
 impl BuiltinChild {
-    fn start(folder: &Path, address: SocketAddr, notify: &[SocketAddr]) -> Result<Self> {
-        let notify: Vec<String> = notify.iter().map(ToString::to_string).collect();
+    fn start(folder: &Path, address: SocketAddr, role: &Role) -> Result<Self> {
+        let (word, others) = match role {
+            Role::Primary { notify } => ("primary", notify),
+            Role::Secondary { primaries } => ("secondary", primaries),
+        };
+        let others: Vec<String> = others.iter().map(ToString::to_string).collect();
         let mut child = Command::new(env::current_exe()?)
             .env(
                 CHILD,
-                format!("{}\n{address}\n{}", folder.display(), notify.join(" ")),
+                format!(
+                    "{}\n{address}\n{word} {}",
+                    folder.display(),
+                    others.join(" ")
+                ),
             )
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -317,11 +322,16 @@ async fn child(setting: &str) -> Result<()> {
     let mut parts = setting.lines();
     let folder = PathBuf::from(parts.next().context("no folder")?);
     let address: SocketAddr = parts.next().context("no address")?.parse()?;
-    let notify = parts.next().unwrap_or_default().split_whitespace();
-    let notify = notify
+    let mut words = parts.next().context("no role")?.split_whitespace();
+    let word = words.next();
+    let others = words
         .map(str::parse)
         .collect::<Result<Vec<SocketAddr>, _>>()?;
-    let server = BuiltinServer::open(builtin_options(Some(folder), notify))?;
+    let role = match word {
+        Some("secondary") => Role::Secondary { primaries: others },
+        _ => Role::Primary { notify: others },
+    };
+    let server = BuiltinServer::open(builtin_options(Some(folder), role))?;
     let sockets = Sockets::bind(address).await?;
     writeln!(std::io::stdout(), "{}", sockets.local_addr()?)?;
     let stop = CancellationToken::new();

@@ -10,6 +10,7 @@ use bindery_core::{Name, Record};
 use bindery_dns::Key;
 use bindery_e2e::kubernetes::Kubernetes;
 use bindery_e2e::process::free_port;
+use bindery_embedded::Role;
 use bindery_embedded::bind::{Named, Options, find_named};
 use bindery_engine::ports::ZoneHost as _;
 use tempfile::TempDir;
@@ -146,7 +147,7 @@ impl Stage {
             folder: scratch.path().join("named"),
             address: ([127, 0, 0, 1], 0).into(),
             key,
-            notify: Vec::new(),
+            role: Role::default(),
             clock: Arc::new(now),
             random: Arc::new(random),
         }))?;

@@ -190,7 +190,7 @@ fn commit_until_stopped(database: &Database, shared: &Shared) {
     let mut crowded = false;
     loop {
         if crowded {
-            std::thread::sleep(GATHERING);
+            thread::sleep(GATHERING);
         }
         let batch = {
             let mut state = shared.lock();

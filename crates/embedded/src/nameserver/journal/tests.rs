@@ -60,7 +60,7 @@ fn written(folder: &TempDir, commits: u32) -> (PathBuf, Content) {
 fn a_file_reads_back_as_it_was_written() {
     let folder = TempDir::new().unwrap();
     let (path, mut content) = written(&folder, 5);
-    let (mut journal, again) = Journal::open(&path).unwrap();
+    let (mut journal, again, _) = Journal::open(&path).unwrap();
     assert_eq!(shown(&again), shown(&content));
 
     let gone = name("w1.example.com.");
@@ -68,7 +68,7 @@ fn a_file_reads_back_as_it_was_written() {
     journal
         .commit(content.apex(), &[(&gone, RecordType::A, None)])
         .unwrap();
-    let (_, again) = Journal::open(&path).unwrap();
+    let (_, again, _) = Journal::open(&path).unwrap();
     assert_eq!(shown(&again), shown(&content));
 }
 
@@ -77,7 +77,7 @@ fn a_commit_cut_short_anywhere_leaves_the_ones_before_it() {
     let folder = TempDir::new().unwrap();
     let (path, content) = written(&folder, 3);
     let before = fs::metadata(&path).unwrap().len();
-    let (mut journal, mut longer) = Journal::open(&path).unwrap();
+    let (mut journal, mut longer, _) = Journal::open(&path).unwrap();
     commit(
         &mut journal,
         &mut longer,
@@ -87,7 +87,7 @@ fn a_commit_cut_short_anywhere_leaves_the_ones_before_it() {
     let bytes = fs::read(&path).unwrap();
     for length in usize::try_from(before).unwrap()..bytes.len() {
         fs::write(&path, &bytes[..length]).unwrap();
-        let (mut journal, again) = Journal::open(&path).unwrap();
+        let (mut journal, again, _) = Journal::open(&path).unwrap();
         assert_eq!(shown(&again), shown(&content), "cut to {length}");
         // What comes next is appended behind the last whole commit.
         let mut next = again;
@@ -96,7 +96,7 @@ fn a_commit_cut_short_anywhere_leaves_the_ones_before_it() {
             &mut next,
             "next.example.com. 60 IN A 192.0.2.9",
         );
-        let (_, again) = Journal::open(&path).unwrap();
+        let (_, again, _) = Journal::open(&path).unwrap();
         assert_eq!(shown(&again), shown(&next));
     }
 }
@@ -108,7 +108,7 @@ fn a_tail_of_zeros_is_cut_off() {
     let mut bytes = fs::read(&path).unwrap();
     bytes.extend_from_slice(&[0; 4096]);
     fs::write(&path, &bytes).unwrap();
-    let (_, again) = Journal::open(&path).unwrap();
+    let (_, again, _) = Journal::open(&path).unwrap();
     assert_eq!(shown(&again), shown(&content));
 }
 
@@ -136,7 +136,7 @@ fn a_file_of_another_version_is_left_alone() {
 fn a_long_file_is_written_anew_and_stays_the_same_zone() {
     let folder = TempDir::new().unwrap();
     let (path, mut content) = written(&folder, 0);
-    let (mut journal, _) = Journal::open(&path).unwrap();
+    let (mut journal, _, _) = Journal::open(&path).unwrap();
     let long = format!("\"{}\" ", "x".repeat(250)).repeat(20);
     let mut longest = 0;
     for number in 0..300 {
@@ -147,6 +147,6 @@ fn a_long_file_is_written_anew_and_stays_the_same_zone() {
     }
     assert!(longest >= REWRITE_LEN_MIN);
     assert!(fs::metadata(&path).unwrap().len() < REWRITE_LEN_MIN);
-    let (_, again) = Journal::open(&path).unwrap();
+    let (_, again, _) = Journal::open(&path).unwrap();
     assert_eq!(shown(&again), shown(&content));
 }

@@ -1,17 +1,21 @@
 use bindery_core::{Name, Record};
 use bindery_dns::Key;
+use bindery_dns::wire::Question;
 use bindery_engine::ports::ZoneHost;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Role;
 use crate::nameserver::Options;
+
+const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
 fn server() -> BuiltinServer {
     let server = BuiltinServer::open(Options {
         folder: None,
         key: Key::generate("bindery", [1; 32]).unwrap(),
         clock: Arc::new(|| 1_800_000_000),
-        notify: Vec::new(),
+        role: Role::default(),
         notify_id: Arc::new(|| 1),
     });
     let server = server.unwrap();
@@ -63,7 +67,7 @@ proptest! {
     fn no_bytes_do_harm(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let server = server();
         for by in [Transport::Udp, Transport::Tcp] {
-            check(respond(&server, bytes.clone(), by), &bytes, by)?;
+            check(respond(&server, bytes.clone(), by, FROM), &bytes, by)?;
         }
     }
 
@@ -80,14 +84,14 @@ proptest! {
             }
         }
         for by in [Transport::Udp, Transport::Tcp] {
-            check(respond(&server, bytes.clone(), by), &bytes, by)?;
+            check(respond(&server, bytes.clone(), by, FROM), &bytes, by)?;
         }
     }
 }
 
 #[test]
 fn a_plain_question_is_answered_at_once() {
-    let Reply::Now(bytes) = respond(&server(), question(), Transport::Udp) else {
+    let Reply::Now(bytes) = respond(&server(), question(), Transport::Udp, FROM) else {
         panic!("no answer");
     };
     let answer = Message::parse(&bytes).unwrap();

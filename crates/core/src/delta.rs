@@ -1,0 +1,119 @@
+//! What became of a zone since one of its versions.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    name::Name,
+    record::{Record, RecordData, RecordKey, RecordType, Serial},
+    zones::ZoneContent,
+};
+
+/// What a zone has become since a serial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delta {
+    /// Nothing newer: the serial the server has.
+    UpToDate(Serial),
+    /// The changes.
+    Steps(Steps),
+    /// The whole zone, where the server does not know its way from that serial.
+    Whole(ZoneContent),
+}
+
+/// The way from one version of a zone to another, as its net effect: a record that came and went
+/// in between is not mentioned, one whose TTL changed both goes and comes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Steps {
+    /// The SOA at the end of the way.
+    pub to: Record,
+    /// Records that go, none of them an SOA.
+    pub removed: Vec<Record>,
+    /// Records that come, none of them an SOA.
+    pub added: Vec<Record>,
+}
+
+impl Steps {
+    /// The way from one content of `zone` to another; `None` if the other has no SOA.
+    #[must_use]
+    pub fn between(zone: &Name, from: &ZoneContent, to: &ZoneContent) -> Option<Self> {
+        let soa = RecordKey::new(zone.clone(), RecordType::Soa);
+        let mut net = Net::default();
+        for (content, act) in [(from, Net::remove as fn(&mut Net, Record)), (to, Net::add)] {
+            for (key, set) in content.sets.iter().filter(|(key, _)| **key != soa) {
+                for data in set.data() {
+                    act(
+                        &mut net,
+                        Record {
+                            name: key.name.clone(),
+                            ttl: set.ttl,
+                            data: data.clone(),
+                        },
+                    );
+                }
+            }
+        }
+        let set = to.sets.get(&soa)?;
+        let to = Record {
+            name: zone.clone(),
+            ttl: set.ttl,
+            data: set.data().first()?.clone(),
+        };
+        Some(net.steps(to))
+    }
+}
+
+/// Changes as far as they have come, by what each record was at the start and is now.
+#[derive(Debug, Default)]
+pub struct Net {
+    records: BTreeMap<(Name, RecordData), Ttls>,
+}
+
+/// The TTL of a record before and after; `None` where it is not there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ttls {
+    before: Option<u32>,
+    after: Option<u32>,
+}
+
+impl Net {
+    /// A record went.
+    pub fn remove(&mut self, record: Record) {
+        // A record not heard of yet was there from the start.
+        let ttls = self
+            .records
+            .entry((record.name, record.data))
+            .or_insert(Ttls {
+                before: Some(record.ttl),
+                after: None,
+            });
+        ttls.after = None;
+    }
+
+    /// A record came.
+    pub fn add(&mut self, record: Record) {
+        let entry = self.records.entry((record.name, record.data));
+        entry.or_default().after = Some(record.ttl);
+    }
+
+    /// The net effect, with the SOA at its end.
+    #[must_use]
+    pub fn steps(self, to: Record) -> Steps {
+        let mut steps = Steps {
+            to,
+            removed: Vec::new(),
+            added: Vec::new(),
+        };
+        for ((name, data), Ttls { before, after }) in self.records {
+            if before == after {
+                continue;
+            }
+            let record = |ttl| Record {
+                name: name.clone(),
+                ttl,
+                data: data.clone(),
+            };
+            steps.removed.extend(before.map(record));
+            steps.added.extend(after.map(record));
+        }
+        steps
+    }
+}
