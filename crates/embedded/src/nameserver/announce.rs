@@ -42,6 +42,8 @@ async fn tell(server: &BuiltinServer, target: &Target) {
     // A secondary may have missed what happened while we were down.
     let mut waiting: BTreeSet<_> = server.zones().into_iter().collect();
     let mut told = BTreeSet::new();
+    // Its first silence is spoken of, not that about each zone.
+    let mut answers = true;
     let mut in_flight = FuturesUnordered::new();
     loop {
         while in_flight.len() < IN_FLIGHT_MAX
@@ -53,16 +55,19 @@ async fn tell(server: &BuiltinServer, target: &Target) {
                 let options = &server.inner.options;
                 let (id, now) = ((options.notify_id)(), (options.clock)());
                 let sent = send_notify(target.address, &zone, id, &options.key, now).await;
-                if let Err(fault) = sent {
-                    tracing::warn!(%fault, "a secondary was not told of a change");
-                }
-                zone
+                (zone, sent)
             });
         }
         tokio::select! {
             biased;
-            Some(zone) = in_flight.next() => {
+            Some((zone, sent)) = in_flight.next() => {
                 told.remove(&zone);
+                if let Err(fault) = &sent
+                    && answers
+                {
+                    tracing::warn!(%fault, "a secondary was not told of a change");
+                }
+                answers = sent.is_ok();
             }
             zones = target.changed.take() => waiting.extend(zones),
         }

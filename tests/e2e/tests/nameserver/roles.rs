@@ -34,6 +34,7 @@ pub(crate) fn cases() -> Vec<PairCase> {
         a_restarted_copy_follows_primaries_that_moved,
         any_primary_may_have_the_news,
         word_of_a_change_with_a_wrong_key_is_ignored,
+        a_primarys_address_stands_for_its_word,
         differences_from_an_unknown_serial_are_the_whole_zone,
         differences_survive_a_restart,
     ]
@@ -126,15 +127,19 @@ async fn a_copy_outlives_a_power_cut_without_its_primary(kinds: Kinds) -> Result
     pair.secondary.stop().await
 }
 
+/// Has a primary tell nobody from now on.
+async fn silence(primary: &mut Member) -> Result<()> {
+    primary.stop().await?;
+    primary.role = Role::default();
+    primary.start_again().await
+}
+
 async fn a_copy_looks_for_news_by_itself(kinds: Kinds) -> Result<()> {
     let mut pair = Pair::copied(kinds).await?;
     let often = "@ 3600 IN SOA ns.@ hostmaster.@ 200 1 1 1209600 30";
     change(&pair.primary, &[often]).await?;
     pair.until_copied().await?;
-    // From now on the primary tells nobody.
-    pair.primary.stop().await?;
-    pair.primary.role = Role::default();
-    pair.primary.start_again().await?;
+    silence(&mut pair.primary).await?;
     for number in 1..3 {
         pair.add_host(number).await?;
         pair.until_copied().await?;
@@ -277,9 +282,9 @@ async fn any_primary_may_have_the_news(kinds: Kinds) -> Result<()> {
     second.stop().await
 }
 
-/// The response code to word of a change of the zone, signed with a key.
-async fn notified(member: &Member, key: &Key) -> Result<u8> {
-    let message = Message {
+/// Word of a change of the zone.
+fn notice() -> Message {
+    Message {
         head: Head {
             id: 0x4444,
             opcode: opcode::NOTIFY,
@@ -288,18 +293,19 @@ async fn notified(member: &Member, key: &Key) -> Result<u8> {
         },
         question: vec![Question::new(pair::zone(), RecordType::Soa.code())],
         ..Message::default()
-    };
-    let (bytes, _) = ask::sign(&message, key)?;
+    }
+}
+
+/// The response code to word of a change, signed with a key.
+async fn notified(member: &Member, key: &Key) -> Result<u8> {
+    let (bytes, _) = ask::sign(&notice(), key)?;
     let answer = ask::udp_bytes(member.address, &bytes).await?;
     Ok(Message::parse(&answer)?.head.rcode)
 }
 
 async fn word_of_a_change_with_a_wrong_key_is_ignored(kinds: Kinds) -> Result<()> {
     let mut pair = Pair::copied(kinds).await?;
-    // From now on the primary tells nobody.
-    pair.primary.stop().await?;
-    pair.primary.role = Role::default();
-    pair.primary.start_again().await?;
+    silence(&mut pair.primary).await?;
     pair.add_host(1).await?;
     let code = notified(&pair.secondary, &Key::generate("bindery-test", [1; 32])?).await?;
     ensure!(code == rcode::NOTAUTH, "{code}");
@@ -309,6 +315,17 @@ async fn word_of_a_change_with_a_wrong_key_is_ignored(kinds: Kinds) -> Result<()
     ensure!(serial == Serial(100), "{serial}");
     let code = notified(&pair.secondary, &subject::key()).await?;
     ensure!(code == rcode::NOERROR, "{code}");
+    pair.until_copied().await?;
+    pair.stop().await
+}
+
+async fn a_primarys_address_stands_for_its_word(kinds: Kinds) -> Result<()> {
+    let mut pair = Pair::copied(kinds).await?;
+    silence(&mut pair.primary).await?;
+    pair.add_host(1).await?;
+    // Without a signature, but from the address that the primary has.
+    let answer = ask::udp(pair.secondary.address, &notice()).await?;
+    ensure!(answer.head.rcode == rcode::NOERROR, "{answer:?}");
     pair.until_copied().await?;
     pair.stop().await
 }
