@@ -23,6 +23,8 @@ pub enum FaultKind {
     Malformed,
     /// A server beside the lead does not have the newest data yet.
     Behind,
+    /// It would remove too much, so it waits for a person.
+    Held,
 }
 
 /// A fault with a message that says what happened and what to do.
@@ -56,7 +58,8 @@ impl FaultKind {
             | Self::NoSuchZone
             | Self::BadKey
             | Self::Malformed
-            | Self::Behind => false,
+            | Self::Behind
+            | Self::Held => false,
         }
     }
 
@@ -73,6 +76,7 @@ impl FaultKind {
             Self::TooLong => "too-long",
             Self::Malformed => "malformed",
             Self::Behind => "behind",
+            Self::Held => "held",
         }
     }
 }

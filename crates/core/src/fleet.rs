@@ -30,6 +30,10 @@ impl Role {
     }
 }
 
+/// Looks that found an old serial before a secondary is told to look for news: a word of the primary
+/// may be lost on the way, and would be repeated much later.
+const NUDGE_AFTER: u32 = 6;
+
 /// A server of every zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
@@ -46,6 +50,8 @@ pub enum Errand {
     Copy(usize),
     /// Ask this secondary for its serial.
     Look(usize),
+    /// Tell this secondary to look for news, since it did not by itself, and ask it.
+    Nudge(usize),
 }
 
 /// How a follower is.
@@ -148,6 +154,7 @@ impl Fleet {
         follower.busy = true;
         Some(match follower.role {
             Role::Primary => Errand::Copy(index),
+            Role::Secondary if follower.attempts >= NUDGE_AFTER => Errand::Nudge(index),
             Role::Secondary => Errand::Look(index),
         })
     }
@@ -321,7 +328,12 @@ mod tests {
         fleet.aim(Serial(5), at(0));
         for round in 0..40 {
             let now = at(10_000 * round);
-            assert_eq!(fleet.next(now), Some(Errand::Look(0)));
+            let wanted = if round < 6 {
+                Errand::Look(0)
+            } else {
+                Errand::Nudge(0)
+            };
+            assert_eq!(fleet.next(now), Some(wanted));
             let fault = Fault::new(FaultKind::Unreachable, "down");
             fleet.complete(0, Err(fault), &PACE, now);
             assert!(fleet.wake() <= Some(now + PACE.behind_max));

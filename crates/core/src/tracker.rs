@@ -238,6 +238,11 @@ impl<C: Ord + Clone, V> Parent<C, V> {
         &self.desired
     }
 
+    /// Marks children to be looked at.
+    pub fn mark_all(&mut self, children: impl IntoIterator<Item = C>) {
+        self.dirty.extend(children);
+    }
+
     /// Marks a child to be looked at.
     pub fn mark(&mut self, child: C) {
         self.dirty.insert(child);

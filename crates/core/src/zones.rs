@@ -4,7 +4,9 @@
 //! tell. Nothing here waits, writes or looks at a clock: `now` is given, as time since any start.
 
 mod completions;
+mod drift;
 mod followers;
+mod guard;
 mod own;
 mod steps;
 mod verdict;
@@ -22,6 +24,7 @@ use std::{
 use crate::{
     backoff::Backoff,
     claim::{Adoption, Claim, Declaration},
+    delta::Delta,
     fault::Fault,
     fleet::{Errand, Fleet, Member, Pace},
     merge::{Contender, Loser, merge},
@@ -33,6 +36,7 @@ use crate::{
 };
 
 pub use self::{
+    guard::HeldPlan,
     own::restored,
     verdict::{ClaimOutcome, SyncEvent, Verdict, Withdrawal, ZoneEvent, ZoneState},
 };
@@ -57,6 +61,20 @@ pub struct ZoneDeclaration {
     pub generation: i64,
     /// Who creates the zone.
     pub hosting: Hosting,
+    /// Whether what others write into the zone is removed.
+    pub tenancy: Tenancy,
+    /// The digest of the held plan that its author lets through.
+    pub allowed: Option<Arc<str>>,
+}
+
+/// Who may write into a zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tenancy {
+    /// Others too; what they write stays.
+    #[default]
+    Shared,
+    /// Nobody but Bindery.
+    Exclusive,
 }
 
 /// All of a zone as a transfer shows it.
@@ -84,6 +102,8 @@ pub enum Step {
     Open(Option<Vec<Record>>),
     /// Transfer the zone again, since it may differ from what we know.
     Read,
+    /// Ask what changed since this serial, at which the zone is known.
+    Catch(Serial),
     /// Ask for the serial, to notice what others wrote.
     Check,
     /// Send these changes as one atomic update.
@@ -101,6 +121,8 @@ pub enum Step {
 /// What became of an update, set by set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
+    /// Messages that the server acknowledged; each makes one serial.
+    pub messages: u32,
     /// Sets that the server acknowledged, or that stand differently than was known: they are read
     /// back.
     pub to_verify: Vec<RecordKey>,
@@ -117,6 +139,8 @@ pub struct Sent {
 pub enum Completion {
     /// [`Step::Open`] or [`Step::Read`] ended.
     Read(Result<ZoneContent, Fault>),
+    /// [`Step::Catch`] ended.
+    Caught(Result<Delta, Fault>),
     /// [`Step::Check`] ended.
     Checked(Result<Serial, Fault>),
     /// [`Step::Commit`] ended.
@@ -185,7 +209,15 @@ struct Zone {
     parent: Parent<RecordKey, Arc<RecordSet>>,
     nodes: BTreeMap<Name, Node>,
     serial: Option<Serial>,
-    foreign: usize,
+    /// The serial at which everything in the zone is known.
+    base: Option<Serial>,
+    /// Messages that were acknowledged since, each of which made one serial.
+    steps: u32,
+    /// Others wrote into the zone; what they wrote is asked for.
+    drifted: bool,
+    /// Sets in which nothing is ours.
+    foreign: BTreeSet<RecordKey>,
+    guard: guard::Guard,
     fault: Option<Fault>,
     attempts: u32,
     not_before: Duration,
@@ -257,8 +289,14 @@ impl Zones {
             zone.fleet = Fleet::new(&self.followers);
         }
         let renamed = zone.own.replace(&declaration);
+        let exclusive = declaration.tenancy == Tenancy::Exclusive;
+        let allowed = declaration.allowed.clone();
         zone.declared = Some(declaration);
+        zone.release(allowed.as_deref());
         zone.parent.want();
+        if exclusive {
+            zone.parent.mark_all(zone.foreign.iter().cloned());
+        }
         if reopened {
             self.claim_again(&name);
         }
@@ -385,6 +423,7 @@ impl Zones {
     /// Looks at a set again in every zone that could hold it.
     fn mark_everywhere(&mut self, key: &RecordKey) {
         for name in ancestry(&key.name) {
+            self.weigh(&name, key);
             let Some(zone) = self.known.get_mut(&name) else {
                 continue;
             };
@@ -466,6 +505,9 @@ impl Zones {
             };
             let desired = sets.remove(&rtype);
             if zone.parent.desired(&key).map(Arc::as_ref) != desired.as_ref() {
+                if desired.is_some() {
+                    zone.guard.want(&key);
+                }
                 zone.parent.desire(key.clone(), desired.map(Arc::new));
                 zone.sick.remove(&key);
                 zone.unmoved.remove(&key);

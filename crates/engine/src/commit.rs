@@ -19,6 +19,7 @@ pub async fn send_changes(server: &dyn NameServer, zone: &Name, changes: Vec<Cha
     let mut waiting: Vec<Vec<Change>> = vec![changes];
     while let Some(batch) = waiting.pop() {
         let Err(fault) = server.update(zone, &batch).await else {
+            sent.messages += 1;
             sent.to_verify.extend(keys(&batch));
             continue;
         };

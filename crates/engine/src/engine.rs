@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     commit::send_changes,
-    follow::{close, copy, look, nobody, open, renewal},
+    follow::{close, copy, look, nobody, nudge, open, renewal},
     metrics::Metrics,
     ports::{NameServer, ZoneHost},
     queue::KeyedQueue,
@@ -320,6 +320,7 @@ async fn carry_out(servers: Servers, zone: Name, step: Step) -> (Name, Completio
     let completion = match step {
         Step::Open(None) | Step::Read => Completion::Read(server.transfer(&zone).await),
         Step::Open(Some(records)) => Completion::Read(open(&servers, &zone, records).await),
+        Step::Catch(serial) => Completion::Caught(server.changes_since(&zone, serial).await),
         Step::Check => Completion::Checked(server.serial(&zone).await),
         Step::Commit(changes) => Completion::Sent(send_changes(server, &zone, changes).await),
         Step::Verify(keys) => {
@@ -334,6 +335,13 @@ async fn carry_out(servers: Servers, zone: Name, step: Step) -> (Name, Completio
         Step::Follow(Errand::Copy(index)) => {
             let result = match servers.followers.get(index) {
                 Some(follower) => copy(&servers.lead, follower, &zone).await,
+                None => Err(nobody()),
+            };
+            Completion::Followed(index, result)
+        }
+        Step::Follow(Errand::Nudge(index)) => {
+            let result = match servers.followers.get(index) {
+                Some(follower) => nudge(follower, &zone).await,
                 None => Err(nobody()),
             };
             Completion::Followed(index, result)

@@ -63,6 +63,14 @@ pub(crate) async fn look(follower: &Station, zone: &Name) -> Result<Serial, Faul
     }
 }
 
+/// The serial of a secondary that is told to look for news first.
+pub(crate) async fn nudge(follower: &Station, zone: &Name) -> Result<Serial, Fault> {
+    if let Some(host) = &follower.host {
+        host.refresh(zone).await?;
+    }
+    look(follower, zone).await
+}
+
 /// Brings another primary to what the lead has, and returns its serial.
 ///
 /// It ends with the lead's serial, unless somebody wrote there meanwhile; then the serials differ and

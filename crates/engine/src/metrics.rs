@@ -26,6 +26,7 @@ impl Metrics {
         match completion {
             Completion::Read(Ok(_)) => add(&self.transfers, 1),
             Completion::Checked(Ok(_))
+            | Completion::Caught(Ok(_))
             | Completion::Closed(Ok(()))
             | Completion::Renewed(_, Ok(()))
             | Completion::Followed(_, Ok(_)) => {}
@@ -39,6 +40,7 @@ impl Metrics {
             Completion::Verified(keys, Ok(_)) => add(&self.sets_verified, keys.len()),
             Completion::Read(Err(_))
             | Completion::Checked(Err(_))
+            | Completion::Caught(Err(_))
             | Completion::Verified(_, Err(_))
             | Completion::Renewed(_, Err(_))
             | Completion::Followed(_, Err(_))

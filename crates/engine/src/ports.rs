@@ -66,6 +66,9 @@ pub trait ZoneHost: Send + Sync + 'static {
         records: &'a [Record],
     ) -> BoxFuture<'a, Result<(), Fault>>;
 
+    /// Has a secondary look for news of a zone at once.
+    fn refresh<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>>;
+
     /// Deletes the zone with everything in it; a zone that is not there is no fault.
     fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>>;
 }

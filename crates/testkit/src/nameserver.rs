@@ -342,6 +342,13 @@ impl ZoneHost for FakeNameServer {
         }))
     }
 
+    fn refresh<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.serve(Operation::Read, move |zones| {
+            self.fetch(zones, zone);
+            Ok(())
+        }))
+    }
+
     fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(self.serve(Operation::Write, move |zones| {
             zones.remove(zone);

@@ -97,6 +97,11 @@ impl ZoneHost for CurrentHost {
         Box::pin(async move { host.create(zone, records).await })
     }
 
+    fn refresh<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
+        let host = self.now();
+        Box::pin(async move { host.refresh(zone).await })
+    }
+
     fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
         let host = self.now();
         Box::pin(async move { host.delete(zone).await })

@@ -6,7 +6,7 @@ use super::{Completion, Flight, ReadBack, Sent, Verdict, Zone, ZoneContent, Zone
 use crate::{
     fault::{Fault, FaultKind},
     name::Name,
-    record::{RecordKey, RecordSet, RecordType, Serial},
+    record::{RecordKey, RecordSet, Serial},
     tracker::Phase,
 };
 
@@ -17,6 +17,7 @@ impl Zones {
         self.zone_news.insert(name.clone());
         match completion {
             Completion::Read(result) => self.read(name, result, now),
+            Completion::Caught(result) => self.caught(name, result, now),
             Completion::Checked(result) => self.checked(name, result, now),
             Completion::Sent(sent) => self.sent(name, sent, now),
             Completion::Verified(keys, result) => self.verified(name, &keys, result, now),
@@ -41,7 +42,8 @@ impl Zones {
         }
     }
 
-    fn read(&mut self, name: &Name, result: Result<ZoneContent, Fault>, now: Duration) {
+    pub(super) fn read(&mut self, name: &Name, result: Result<ZoneContent, Fault>, now: Duration) {
+        let interval = self.check_interval();
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };
@@ -51,7 +53,10 @@ impl Zones {
             Ok(content) => {
                 zone.stale = false;
                 zone.serial = Some(content.serial);
-                zone.next_check = now + self.limits.check_interval;
+                zone.base = zone.serial;
+                zone.steps = 0;
+                zone.drifted = false;
+                zone.next_check = now + interval;
                 zone.recover();
                 zone.sick.clear();
                 if opening {
@@ -87,7 +92,7 @@ impl Zones {
         zone.reading = false;
         match result {
             Ok(serial) => {
-                zone.stale |= zone.serial != Some(serial);
+                zone.drifted |= zone.base != Some(serial);
                 if zone.fault.is_some() {
                     zone.recover();
                 }
@@ -106,6 +111,7 @@ impl Zones {
             lost,
             refused,
             unsent,
+            messages,
         } = sent;
         let Some(zone) = self.known.get_mut(name) else {
             return;
@@ -113,6 +119,7 @@ impl Zones {
         if zone.parent.phase() == Phase::UpdateInProgress {
             zone.parent.done();
         }
+        zone.steps += messages;
         zone.verify_queue.extend(to_verify);
         if let Some((fault, keys)) = lost {
             for key in &keys {
@@ -167,7 +174,7 @@ impl Zones {
                 return self.zone_failed(name, fault, now);
             }
         };
-        zone.serial = Some(read.serial);
+        zone.settle_serial(read.serial);
         zone.recover();
         for (key, set) in keys.iter().zip(read.sets) {
             let sent = zone.flights.remove(key);
@@ -179,6 +186,9 @@ impl Zones {
                 Some(_) | None => Arc::new(set),
             });
             let unmoved = before == seen;
+            if before.is_some() && seen.is_none() {
+                zone.guard.lose(key, now);
+            }
             zone.parent.observe(key.clone(), seen);
             zone.parent.land(key);
             if let Some(Flight { desired, lost }) = sent
@@ -190,6 +200,9 @@ impl Zones {
             }
         }
         zone.spread(read.serial, keys, now);
+        for key in keys {
+            self.weigh(name, key);
+        }
     }
 
     /// The zone as a whole could not be read or written; everything in it waits.
@@ -208,21 +221,13 @@ impl Zones {
     }
 
     fn count_foreign(&mut self, name: &Name) {
-        let Some(zone) = self.known.get(name) else {
+        let Some(zone) = self.known.get_mut(name) else {
             return;
         };
-        let foreign = zone
-            .parent
-            .children()
-            .iter()
-            .filter(|(key, set)| {
-                let apex =
-                    key.name == *name && matches!(key.rtype, RecordType::Soa | RecordType::Ns);
-                !apex && !set.data().iter().any(|data| self.is_owned(zone, key, data))
-            })
-            .count();
-        if let Some(zone) = self.known.get_mut(name) {
-            zone.foreign = foreign;
+        zone.foreign.clear();
+        let keys: Vec<RecordKey> = zone.parent.children().keys().cloned().collect();
+        for key in keys {
+            self.weigh(name, &key);
         }
     }
 
@@ -264,7 +269,7 @@ impl Zone {
     }
 
     /// The server does not have the zone any more: what was in it is gone.
-    fn vanish(&mut self) {
+    pub(super) fn vanish(&mut self) {
         self.stale = false;
         self.vacant = None;
         self.sick.clear();

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Flight, Hosting, Sick, Step, Verdict, Zone, Zones, all_types};
+use super::{Flight, Hosting, Sick, Step, Verdict, Zone, Zones, all_types, guard::held_fault};
 use crate::{
     fault::Fault,
     fleet::Pace,
@@ -154,7 +154,7 @@ impl Zones {
 
     /// An open zone: read again if in doubt, else commit what waits, else look at the serial.
     fn tend(&mut self, name: &Name, now: Duration) -> Option<Step> {
-        let check_interval = self.limits.check_interval;
+        let check_interval = self.check_interval();
         let zone = self.known.get_mut(name)?;
         if zone.stale {
             if zone.parent.has_flying() {
@@ -162,6 +162,13 @@ impl Zones {
             }
             zone.reading = true;
             return Some(Step::Read);
+        }
+        if zone.drifted {
+            if zone.parent.has_flying() {
+                return None;
+            }
+            zone.reading = true;
+            return Some(zone.base.map_or(Step::Read, Step::Catch));
         }
         zone.readmit(now);
         let changes = self.batch(name, now);
@@ -268,6 +275,10 @@ impl Zones {
                     let verdict = Verdict::Failing(fault);
                     self.fall_sick(name, &key, &verdict, Some(now));
                 }
+                Look::Change(change) if change.is_removal() && self.holds(name, &key, now) => {
+                    let verdict = Verdict::Failing(held_fault(name));
+                    self.fall_sick(name, &key, &verdict, None);
+                }
                 Look::Change(change) => {
                     len += change.wire_len_max();
                     if starts_name && len > limits.message_len_max && !changes.is_empty() {
@@ -290,7 +301,7 @@ impl Zones {
         }
         let adopted = self.is_adopted(zone, key);
         match change(key, desired, actual, |data| {
-            adopted || self.is_owned(zone, key, data)
+            adopted || zone.evicts(key) || self.is_owned(zone, key, data)
         }) {
             Ok(None) => Look::Settled,
             Err(NotOwned) => Look::Foreign,

@@ -1,6 +1,7 @@
 //! The state machine driven to rest against a plain model of a name server.
 
 mod followers;
+mod guard;
 mod properties;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -14,7 +15,8 @@ use crate::{
     RecordData, RecordKey, RecordSet, RecordType, Serial,
 };
 
-use crate::fleet::Errand;
+use super::Tenancy;
+use crate::{delta::Delta, fleet::Errand};
 
 const ZONE: &str = "example.com.";
 
@@ -56,6 +58,7 @@ impl World {
 
     /// Carries out steps until nothing is left but looking at serials.
     fn settle(&mut self) {
+        let mut active = self.now;
         for _ in 0..1_000 {
             let mut idle = true;
             for zone in self.zones.take_work() {
@@ -69,11 +72,13 @@ impl World {
                 let Some(wake) = self.zones.next_wake() else {
                     return;
                 };
-                if wake > self.now + Duration::from_secs(20) {
+                if wake > active + Duration::from_secs(20) {
                     return;
                 }
                 self.now = self.now.max(wake);
                 self.zones.wake(self.now);
+            } else {
+                active = self.now;
             }
         }
         panic!("the zones do not come to rest");
@@ -98,6 +103,7 @@ impl World {
                 Step::Close => Completion::Closed(Ok(())),
                 Step::Open(_)
                 | Step::Read
+                | Step::Catch(_)
                 | Step::Check
                 | Step::Commit(_)
                 | Step::Verify(_)
@@ -109,6 +115,10 @@ impl World {
         };
         match step {
             Step::Open(_) | Step::Read => Completion::Read(Ok(content.clone())),
+            Step::Catch(serial) if serial == content.serial => {
+                Completion::Caught(Ok(Delta::UpToDate(serial)))
+            }
+            Step::Catch(_) => Completion::Caught(Ok(Delta::Whole(content.clone()))),
             Step::Check => Completion::Checked(Ok(content.serial)),
             Step::Commit(changes) => {
                 self.messages.push(changes.clone());
@@ -139,7 +149,7 @@ impl World {
                 content.sets.insert(key, set);
                 Completion::Renewed(record, Ok(()))
             }
-            Step::Follow(Errand::Copy(index) | Errand::Look(index)) => {
+            Step::Follow(Errand::Copy(index) | Errand::Look(index) | Errand::Nudge(index)) => {
                 let followed = self.serials.get(&index).cloned();
                 Completion::Followed(index, followed.unwrap_or(Ok(content.serial)))
             }
@@ -215,16 +225,18 @@ fn commit(content: &mut ZoneContent, changes: Vec<Change>) -> Sent {
             } else {
                 content.sets.insert(key.clone(), after);
             }
-            content.serial = Serial(content.serial.0 + 1);
         }
         sent.to_verify.push(key);
     }
+    content.serial = content.serial.next();
+    sent.messages = 1;
     sent
 }
 
 fn failed(step: Step, fault: &Fault) -> Completion {
     match step {
         Step::Open(_) | Step::Read => Completion::Read(Err(fault.clone())),
+        Step::Catch(_) => Completion::Caught(Err(fault.clone())),
         Step::Check => Completion::Checked(Err(fault.clone())),
         Step::Commit(changes) => {
             let keys = changes.into_iter().map(|change| change.key).collect();
@@ -235,7 +247,7 @@ fn failed(step: Step, fault: &Fault) -> Completion {
         }
         Step::Verify(keys) => Completion::Verified(keys, Err(fault.clone())),
         Step::Renew(record) => Completion::Renewed(record, Err(fault.clone())),
-        Step::Follow(Errand::Copy(index) | Errand::Look(index)) => {
+        Step::Follow(Errand::Copy(index) | Errand::Look(index) | Errand::Nudge(index)) => {
             Completion::Followed(index, Err(fault.clone()))
         }
         Step::Close => Completion::Closed(Err(fault.clone())),
@@ -294,6 +306,8 @@ fn zone_declaration(hosting: Hosting) -> ZoneDeclaration {
         owner,
         generation: 1,
         hosting,
+        tenancy: Tenancy::Shared,
+        allowed: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Zone, Zones, ancestry, key_of};
+use super::{HeldPlan, Zone, Zones, ancestry, key_of};
 use crate::{
     claim::{Claim, Declaration},
     fault::{Fault, FaultKind},
@@ -106,6 +106,8 @@ pub struct ZoneEvent {
     pub foreign: usize,
     /// How many record sets are served for objects.
     pub sets: usize,
+    /// The plan that is held, if one is.
+    pub held: Option<HeldPlan>,
     /// The other servers.
     pub followers: Vec<FollowerState>,
 }
@@ -173,7 +175,8 @@ impl Zones {
             zone: name.clone(),
             state,
             serial: zone.serial,
-            foreign: zone.foreign,
+            foreign: zone.foreign.len(),
+            held: zone.held_plan(),
             sets: zone.parent.wanted_children().len(),
             followers: zone.fleet.states().collect(),
         })

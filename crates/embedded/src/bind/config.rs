@@ -211,11 +211,13 @@ fn role(role: &Role, key: &str) -> (String, String) {
         Role::Secondary { primaries } => {
             let list = signed(primaries, key);
             let list = format!("primaries \"{PRIMARIES}\" {{ {list} }};\n");
-            // The first look after a start comes when a retry would, so that is soon. The file is
+            // `named` can miss word of a change that comes while it looks, so it looks often. The
+            // first look after a start comes when a retry would, so that is soon. The file is
             // text like that of a primary.
             let lines = format!(
                 "\tnotify no;\n\tallow-notify {{ key \"{key}\"; }};\n\tmasterfile-format text;\n\
-                 \tmin-refresh-time 1;\n\tmin-retry-time 1;\n\tmax-retry-time 5;\n"
+                 \tmin-refresh-time 1;\n\tmax-refresh-time 20;\n\
+                 \tmin-retry-time 1;\n\tmax-retry-time 5;\n"
             );
             (list, lines)
         }

@@ -120,6 +120,15 @@ impl Host {
         }
     }
 
+    async fn refresh_zone(&self, zone: &Name) -> Result<(), Fault> {
+        let mut control = self.inner.control.lock().await;
+        match control.command(&zones::refresh_command(zone)).await {
+            // What it does not have yet, or is fetching already, needs no word.
+            Ok(()) | Err(RndcFault::Failed { .. }) => Ok(()),
+            Err(error) => Err(self.control_fault(zone, "refresh", &error)),
+        }
+    }
+
     async fn remove_zone(&self, zone: &Name) -> Result<(), Fault> {
         let mut control = self.inner.control.lock().await;
         self.drop_zone(&mut control, zone).await
@@ -183,6 +192,10 @@ impl ZoneHost for Host {
         records: &'a [Record],
     ) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(self.add_zone(zone, records))
+    }
+
+    fn refresh<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.refresh_zone(zone))
     }
 
     fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {

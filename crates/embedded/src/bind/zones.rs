@@ -61,6 +61,11 @@ pub(super) fn add_command(zone: &Name, role: &Role, key: &str) -> String {
     )
 }
 
+/// The control command that has a secondary look for news.
+pub(super) fn refresh_command(zone: &Name) -> String {
+    format!("refresh {}", quoted(&zone.to_string()))
+}
+
 /// The control command that removes a zone.
 pub(super) fn remove_command(zone: &Name) -> String {
     format!("delzone -clean {}", quoted(&zone.to_string()))

@@ -21,8 +21,9 @@ use crate::ask;
 use crate::scene;
 use crate::subject::{self, Kind, Own};
 
-/// Long enough for a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Long enough for a busy machine, and for `named`, which asks again for a copy that has not
+/// arrived only after a minute.
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// How often to look.
 const POLL: Duration = Duration::from_millis(10);

@@ -1,0 +1,165 @@
+//! The guard: a plan that would take too much out of a zone is held and shown, not carried out.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use sha2::{Digest, Sha256};
+
+use super::{Zone, Zones, all_types};
+use crate::{
+    fault::{Fault, FaultKind},
+    name::Name,
+    record::{RecordKey, RecordType},
+};
+
+/// Removals up to this number are never held.
+const REMOVALS_MIN: usize = 10;
+/// The share of a zone's record sets, in percent, that may be removed within [`WINDOW`].
+const SHARE_MAX: usize = 30;
+/// Removals within this time count as one plan: objects that are deleted together do not arrive
+/// together.
+const WINDOW: Duration = Duration::from_secs(60);
+/// How many of the held sets are shown.
+const SHOWN_MAX: usize = 10;
+/// Digits of a digest; enough to tell plans apart that people look at.
+const DIGEST_LEN: usize = 12;
+
+/// What the guard keeps of a zone.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    /// Sets whose removal is held.
+    held: BTreeSet<RecordKey>,
+    /// Sets whose removal was let through.
+    passed: BTreeSet<RecordKey>,
+    /// Sets that were removed of late and are not wanted again, and when.
+    recent: BTreeMap<RecordKey, Duration>,
+}
+
+/// A plan that is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldPlan {
+    /// What stands for exactly this plan.
+    pub digest: String,
+    /// How many record sets it would remove.
+    pub removals: usize,
+    /// Out of how many.
+    pub total: usize,
+    /// Some of them.
+    pub shown: Vec<RecordKey>,
+}
+
+impl Guard {
+    /// Notes that a set is wanted again.
+    pub(super) fn want(&mut self, key: &RecordKey) {
+        self.held.remove(key);
+        self.passed.remove(key);
+        self.recent.remove(key);
+    }
+
+    /// Notes that a set is gone.
+    pub(super) fn lose(&mut self, key: &RecordKey, now: Duration) {
+        self.held.remove(key);
+        if !self.passed.remove(key) {
+            self.recent.insert(key.clone(), now);
+        }
+    }
+
+    fn recent(&mut self, now: Duration) -> usize {
+        self.recent.retain(|_, at| *at + WINDOW >= now);
+        self.recent.len()
+    }
+}
+
+impl Zone {
+    /// The plan that is held, if one is.
+    pub(super) fn held_plan(&self) -> Option<HeldPlan> {
+        let held = &self.guard.held;
+        if held.is_empty() {
+            return None;
+        }
+        Some(HeldPlan {
+            digest: digest(held),
+            removals: held.len(),
+            total: self.parent.children().len(),
+            shown: held.iter().take(SHOWN_MAX).cloned().collect(),
+        })
+    }
+
+    /// Whether nothing is wanted at this name, so that removing a set takes the name away.
+    fn is_unwanted(&self, name: &Name) -> bool {
+        self.parent
+            .wanted_children()
+            .range(all_types(name))
+            .next()
+            .is_none()
+    }
+
+    /// Lets the held plan through that its author named.
+    pub(super) fn release(&mut self, allowed: Option<&str>) {
+        if allowed.is_some_and(|allowed| allowed == digest(&self.guard.held)) {
+            for key in std::mem::take(&mut self.guard.held) {
+                self.sick.remove(&key);
+                self.parent.mark(key.clone());
+                self.guard.passed.insert(key);
+            }
+        }
+    }
+}
+
+impl Zones {
+    /// Whether the removal of this set is to be held.
+    pub(super) fn holds(&mut self, name: &Name, key: &RecordKey, now: Duration) -> bool {
+        let Some(zone) = self.known.get_mut(name) else {
+            return false;
+        };
+        // A zone that goes takes everything along, which its author asked for.
+        if zone.declared.is_none() || zone.guard.passed.contains(key) {
+            return false;
+        }
+        let is_apex_ns = key.rtype == RecordType::Ns && key.name == *name;
+        if !is_apex_ns && !zone.is_unwanted(&key.name) {
+            return false;
+        }
+        let recent = zone.guard.recent(now);
+        let doomed = zone.parent.pending().filter(|pending| {
+            zone.parent.desired(pending).is_none() && zone.parent.actual(pending).is_some()
+        });
+        let doomed = doomed.count() + zone.guard.held.len() + recent;
+        let total = zone.parent.children().len() + recent;
+        let too_much = doomed >= REMOVALS_MIN && doomed * 100 > total * SHARE_MAX;
+        if too_much || is_apex_ns {
+            zone.guard.held.insert(key.clone());
+            self.zone_news.insert(name.clone());
+        }
+        too_much || is_apex_ns
+    }
+}
+
+/// What an object is told whose removal is held.
+pub(super) fn held_fault(zone: &Name) -> Fault {
+    Fault::new(
+        FaultKind::Held,
+        format!(
+            "too much would go from {zone} at once, so it is held: see the condition Guarded of \
+             its DNSZone, which says how to let it through"
+        ),
+    )
+}
+
+fn digest(keys: &BTreeSet<RecordKey>) -> String {
+    let mut hasher = Sha256::new();
+    for key in keys {
+        hasher.update(key.to_string());
+        hasher.update([0]);
+    }
+    let mut text = String::new();
+    for byte in hasher.finalize() {
+        use std::fmt::Write as _;
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.truncate(DIGEST_LEN);
+    text
+}

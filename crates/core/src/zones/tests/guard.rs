@@ -1,0 +1,186 @@
+//! What is held, what is let through, and what others write.
+
+use super::*;
+use crate::delta::Steps;
+
+fn host(number: usize) -> String {
+    format!("h{number}.example.com. 60 IN A 192.0.2.{number}")
+}
+
+/// A zone with so many sets, each of an object of its own.
+fn with_hosts(count: usize) -> World {
+    let mut world = World::with_zone("");
+    for number in 0..count {
+        let line = host(number);
+        world
+            .zones
+            .declare(declare(&format!("h{number}"), 1, &line, ""));
+    }
+    world.settle();
+    assert_eq!(world.lines().len(), count);
+    world
+}
+
+/// The object asks for nothing any more and still carries its line, as one that is being deleted.
+fn withdraw(world: &mut World, number: usize) {
+    world
+        .zones
+        .declare(declare(&format!("h{number}"), 2, "", &host(number)));
+}
+
+fn held(world: &World) -> Option<crate::zones::HeldPlan> {
+    world
+        .zones
+        .zone_event(&name(ZONE))
+        .expect("it is known")
+        .held
+}
+
+#[test]
+fn a_plan_that_removes_too_much_is_held_until_its_digest_is_named() {
+    let mut world = with_hosts(30);
+    for number in 0..12 {
+        withdraw(&mut world, number);
+    }
+    world.settle();
+    let plan = held(&world).expect("twelve of thirty are too many");
+    assert_eq!(
+        (plan.removals, plan.total, world.lines().len()),
+        (12, 30, 30)
+    );
+    let event = world.zones.event(&object("h0")).expect("it is told");
+    assert!(
+        matches!(event.withdrawal, Withdrawal::Failing(_)),
+        "{event:?}"
+    );
+
+    let allow = |digest: &str| ZoneDeclaration {
+        allowed: Some(digest.into()),
+        ..zone_declaration(Hosting::Elsewhere)
+    };
+    world.zones.declare_zone(allow("another"));
+    world.settle();
+    assert_eq!(world.lines().len(), 30);
+    world.zones.declare_zone(allow(&plan.digest));
+    world.settle();
+    assert_eq!((world.lines().len(), held(&world)), (18, None));
+    let event = world.zones.event(&object("h0")).expect("it is told");
+    assert_eq!(event.withdrawal, Withdrawal::Done);
+}
+
+#[test]
+fn few_removals_and_additions_pass() {
+    let mut world = with_hosts(40);
+    for number in 0..9 {
+        withdraw(&mut world, number);
+    }
+    world.settle();
+    assert_eq!((world.lines().len(), held(&world)), (31, None));
+}
+
+#[test]
+fn removals_that_come_one_by_one_count_together() {
+    let mut world = with_hosts(20);
+    for number in 0..20 {
+        withdraw(&mut world, number);
+        world.settle_without_waiting();
+    }
+    let plan = held(&world).expect("all of them are too many");
+    assert!(world.lines().len() >= 11, "{:?}", world.lines());
+    assert_eq!(plan.removals, world.lines().len());
+}
+
+#[test]
+fn a_set_that_is_wanted_again_is_no_longer_held() {
+    let mut world = with_hosts(15);
+    for number in 0..15 {
+        withdraw(&mut world, number);
+    }
+    world.settle();
+    let before = held(&world).expect("all of them are too many").removals;
+    world.zones.declare(declare("h0", 3, &host(0), &host(0)));
+    world.settle();
+    assert_eq!(held(&world).expect("the rest is held").removals, before - 1);
+    assert!(matches!(world.verdict("h0"), Verdict::Programmed(_)));
+}
+
+#[test]
+fn an_exclusive_zone_loses_what_others_wrote_and_a_shared_one_keeps_and_counts_it() {
+    let foreign = "mail.example.com. 60 IN A 192.0.2.9";
+    let mut world = World::with_zone(foreign);
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
+    assert_eq!((event.foreign, world.lines().len()), (1, 2));
+    world.zones.declare_zone(ZoneDeclaration {
+        tenancy: Tenancy::Exclusive,
+        ..zone_declaration(Hosting::Elsewhere)
+    });
+    world.settle();
+    let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
+    assert_eq!((event.foreign, world.lines()), (0, vec![WWW.to_owned()]));
+}
+
+#[test]
+fn what_others_did_since_is_taken_in_step_by_step() {
+    let mut world =
+        World::with_zone("example.com. 60 IN SOA ns.example.com. admin.example.com. 7 60 60 60 60");
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    let zone = name(ZONE);
+    let content = world.server.get_mut(&zone).expect("it is served");
+    content.serial = content.serial.next();
+    let [ours, theirs] =
+        [WWW, "mail.example.com. 60 IN A 192.0.2.9"].map(|line| records(line).remove(0));
+    content.sets.remove(&ours.key());
+    content
+        .sets
+        .insert(theirs.key(), RecordSet::new(60, [theirs.data.clone()]));
+    let to = format!(
+        "example.com. 60 IN SOA ns.example.com. admin.example.com. {} 60 60 60 60",
+        content.serial
+    );
+    world.now += Duration::from_mins(1);
+    world.zones.wake(world.now);
+    let mut steps = Vec::new();
+    for zone in world.zones.take_work() {
+        while let Some(step) = world.zones.next_step(&zone, world.now) {
+            let completion = match &step {
+                Step::Catch(_) => Completion::Caught(Ok(Delta::Steps(Steps {
+                    to: records(&to).remove(0),
+                    removed: vec![ours.clone()],
+                    added: vec![theirs.clone()],
+                }))),
+                _ => world.carry_out(&zone, step.clone()),
+            };
+            steps.push(step);
+            world.zones.complete(&zone, completion, world.now);
+        }
+    }
+    assert!(
+        steps.iter().any(|step| matches!(step, Step::Catch(_))),
+        "{steps:?}"
+    );
+    assert!(!steps.contains(&Step::Read), "{steps:?}");
+    assert!(world.lines().contains(&WWW.to_owned()), "ours is mended");
+    let event = world.zones.zone_event(&zone).expect("it is known");
+    assert_eq!(event.foreign, 1);
+}
+
+impl World {
+    /// Carries out what is due now.
+    fn settle_without_waiting(&mut self) {
+        loop {
+            let work = self.zones.take_work();
+            if work.is_empty() {
+                return;
+            }
+            for zone in work {
+                while let Some(step) = self.zones.next_step(&zone, self.now) {
+                    let completion = self.carry_out(&zone, step);
+                    self.zones.complete(&zone, completion, self.now);
+                }
+            }
+        }
+    }
+}
