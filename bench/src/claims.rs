@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use bindery_core::object::{Kind, ObjectRef};
-use bindery_core::zones::{Hosting, Limits, Verdict, ZoneDeclaration, ZoneState};
+use bindery_core::zones::{Hosting, Limits, Tenancy, Verdict, ZoneDeclaration, ZoneState};
 use bindery_core::{Adoption, Claim, Declaration, Name, Record, RecordData, RecordKey, RecordType};
 use bindery_engine::ports::NameServer as _;
 use bindery_engine::{Engine, Servers};
@@ -98,6 +98,8 @@ async fn open(engine: &Engine, apex: &Name) -> Result<()> {
         },
         generation: 1,
         hosting: Hosting::Elsewhere,
+        tenancy: Tenancy::Shared,
+        allowed: None,
     });
     engine.open();
     let ready = async { while events.pop().await.1.state != ZoneState::Ready {} };

@@ -46,6 +46,8 @@ vocabulary! {
         Progressing,
         /// Part of what is declared is not served (zones).
         Degraded,
+        /// A plan that would remove too much is held (zones; absent where none is).
+        Guarded,
         /// The object's endpoints are valid and have a zone (`DNSEndpoint`).
         Accepted,
         /// The object's endpoints are served (`DNSEndpoint`).

@@ -3,9 +3,10 @@
 mod conditions;
 mod hosts;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use bindery_core::zones::{Hosting, ZoneDeclaration, ZoneEvent, ZoneState};
+use bindery_core::zones::{Hosting, Tenancy, ZoneDeclaration, ZoneEvent, ZoneState};
 use bindery_core::{FaultKind, Kind, Name, Record};
 use bindery_sources::{Id, Life, Meta, MetadataPatch, ZoneStanding};
 use tokio::time::Instant;
@@ -33,6 +34,7 @@ pub(crate) struct ZoneProgress {
 struct Declared {
     name: Name,
     generation: i64,
+    allowed: Option<Arc<str>>,
 }
 
 /// What is known of a zone object.
@@ -40,6 +42,7 @@ struct Observed {
     meta: Meta,
     name: Option<Name>,
     records: Vec<Record>,
+    tenancy: Tenancy,
     standing: ZoneStanding,
     declared: Option<Declared>,
     retiring: bool,
@@ -129,6 +132,7 @@ fn observe(object: &Id, ctx: &Context) -> Option<Observed> {
         records: view.name.map_or_else(Vec::new, |zone| {
             hosts::with_addresses(zone, view.records, &ctx.settings.server.address)
         }),
+        tenancy: view.tenancy,
         standing: view.standing.clone(),
         event: declared
             .as_ref()
@@ -145,6 +149,7 @@ fn plan(observed: &Observed, tenure: Tenure) -> Plan {
             let wanted = Declared {
                 name: name.clone(),
                 generation: meta.generation,
+                allowed: meta.allowed.as_deref().map(Into::into),
             };
             match &observed.declared {
                 Some(before) if before.name != *name => Plan::Retire(before.name.clone()),
@@ -159,6 +164,10 @@ fn plan(observed: &Observed, tenure: Tenure) -> Plan {
         }
         (ZoneStanding::Leaving | ZoneStanding::Succeeded(_), _) if !meta.held => Plan::Rest,
         (ZoneStanding::Succeeded(_), _) | (ZoneStanding::Leaving, None) => {
+            Plan::Release(MetadataPatch::release(meta))
+        }
+        // Its author says not to wait for servers; what is left is still tried.
+        (ZoneStanding::Leaving, Some(_)) if meta.abandoned => {
             Plan::Release(MetadataPatch::release(meta))
         }
         (ZoneStanding::Leaving, Some(name)) => leave(observed, name, tenure),
@@ -196,6 +205,8 @@ fn declaration(observed: &Observed, name: &Name, tenure: Tenure) -> ZoneDeclarat
             Tenure::Managed => Hosting::Served(observed.records.clone()),
             Tenure::External => Hosting::Elsewhere,
         },
+        tenancy: observed.tenancy,
+        allowed: observed.meta.allowed.as_deref().map(Into::into),
     }
 }
 
@@ -238,6 +249,7 @@ fn declare(object: &Id, ctx: &Context, declaration: ZoneDeclaration) {
     progress.declared = Some(Declared {
         name,
         generation: declaration.generation,
+        allowed: declaration.allowed.clone(),
     });
     ctx.engine.declare_zone(declaration);
 }
@@ -261,11 +273,11 @@ async fn report(object: &Id, ctx: &Context, observed: &Observed) -> Result<Visit
     let mut wrote = false;
     write_status(object, ctx, |seen, moment| {
         wrote = true;
-        let said = (&said, &members);
+        let said = (said.as_slice(), &members);
         conditions::status(observed, said, (seen, moment), &ctx.settings)
     })
     .await?;
-    let [ready, ..] = &said;
+    let ready = &said[0];
     let shown = Shown {
         good: ready.status == bindery_core::ConditionStatus::True,
         reason: ready.reason,

@@ -298,6 +298,12 @@ fn held(zones: Vec<Id>, problems: Vec<Problem>) -> Decision {
 
 /// An object that goes takes along what it has in DNS, however broken its spec is.
 fn withdraw(meta: &Meta) -> Decision {
+    if meta.abandoned && meta.held && meta.life == Life::Deleting {
+        return Decision {
+            step: Step::Admit(MetadataPatch::release(meta)),
+            ..held(Vec::new(), Vec::new())
+        };
+    }
     withdraw_with(meta, Vec::new())
 }
 

@@ -11,6 +11,10 @@ pub const FINALIZER: &str = "bindery.dev/dns";
 pub const PUBLISHED: &str = "bindery.dev/published";
 /// The annotation by which an author lets Bindery take over records that it did not write.
 pub const ADOPT: &str = "bindery.dev/adopt";
+/// The annotation by which an author lets an object go though its records cannot be removed.
+pub const ABANDON: &str = "bindery.dev/abandon";
+/// The annotation on a zone that lets a held plan through: its digest.
+pub const ALLOW_PLAN: &str = "bindery.dev/allow-plan";
 /// The annotation with the name of the zone that a record is in, as bindy's users know it.
 pub const ZONE: &str = "bindy.firestoned.io/zone";
 
@@ -46,6 +50,10 @@ pub struct Meta {
     pub zone: Option<Box<str>>,
     /// What [`ADOPT`] says.
     pub adoption: Adoption,
+    /// Whether [`ABANDON`] says that it may go without its records being removed.
+    pub abandoned: bool,
+    /// What [`ALLOW_PLAN`] says.
+    pub allowed: Option<Box<str>>,
 }
 
 impl Meta {
@@ -81,6 +89,8 @@ impl Meta {
                 .collect(),
             published: note(PUBLISHED).unwrap_or_default().into(),
             zone: note(ZONE).map(Into::into),
+            abandoned: note(ABANDON) == Some("true"),
+            allowed: note(ALLOW_PLAN).map(Into::into),
             adoption: match note(ADOPT) {
                 Some("true") => Adoption::Take,
                 Some(_) | None => Adoption::Refuse,

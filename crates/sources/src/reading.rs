@@ -7,6 +7,7 @@ use bindery_api::bindy::v1beta1::{
 use bindery_api::externaldns::v1alpha1::DnsEndpointSpec;
 use bindery_api::{DeclaredEndpoint, RecordSpec};
 use bindery_core::selector::{Labels, Selector};
+use bindery_core::zones::Tenancy;
 use bindery_core::{Kind, Name, Problem, Record, RecordData};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
@@ -47,6 +48,8 @@ pub struct ZoneWish {
     pub selectors: Box<[Selector]>,
     /// SOA, NS and glue.
     pub records: Box<[Record]>,
+    /// Whether what others write into it is removed.
+    pub tenancy: Tenancy,
 }
 
 /// What a record object asks for, whatever its zone.
@@ -102,6 +105,7 @@ fn zone(spec: Value) -> Result<ZoneWish, Box<[Problem]>> {
     let zone = typed::<DnsZoneSpec>(spec)?.declared()?;
     Ok(ZoneWish {
         records: zone.records().into(),
+        tenancy: zone.tenancy,
         name: zone.name,
         ttl: zone.ttl,
         selectors: zone.selectors.into(),

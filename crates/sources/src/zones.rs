@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bindery_core::selector::Index;
+use bindery_core::zones::Tenancy;
 use bindery_core::{Name, Problem, Record};
 
 use crate::catalog::Id;
@@ -34,6 +35,8 @@ pub struct ZoneView<'a> {
     pub name: Option<&'a Name>,
     /// The records it starts with where Bindery serves it: SOA, NS and glue.
     pub records: &'a [Record],
+    /// Whether what others write into it is removed.
+    pub tenancy: Tenancy,
     /// What it is among the others.
     pub standing: ZoneStanding,
 }
@@ -163,6 +166,10 @@ impl ZoneBook {
             meta: &entry.meta,
             name: entry.wish.as_ref().ok().map(|wish| &wish.name),
             records: entry.wish.as_ref().map_or(&[], |wish| &wish.records),
+            tenancy: entry
+                .wish
+                .as_ref()
+                .map_or(Tenancy::Shared, |wish| wish.tenancy),
             standing: self.standing(entry),
         })
     }

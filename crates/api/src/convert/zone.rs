@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use bindery_core::selector::Expression;
+use bindery_core::zones::Tenancy;
 use bindery_core::{Name, NameProblem, Problem, Record, RecordData, Selector, Shown, Soa};
 
 use super::Reading;
@@ -25,6 +26,8 @@ pub struct DeclaredZone {
     pub name_servers: Vec<DeclaredNameServer>,
     /// Which records belong to it; any may match.
     pub selectors: Vec<Selector>,
+    /// Whether what others write into it is removed.
+    pub tenancy: Tenancy,
 }
 
 /// A name server of a zone.
@@ -98,6 +101,11 @@ impl DnsZoneSpec {
                 );
             }
             DeclaredZone {
+                tenancy: if self.exclusive == Some(true) {
+                    Tenancy::Exclusive
+                } else {
+                    Tenancy::Shared
+                },
                 name,
                 soa,
                 ttl,

@@ -194,7 +194,8 @@ impl Server {
             | FaultKind::BadKey
             | FaultKind::TooLong
             | FaultKind::Malformed
-            | FaultKind::Behind => false,
+            | FaultKind::Behind
+            | FaultKind::Held => false,
         }
     }
 }

@@ -85,7 +85,8 @@ impl Host {
                 | FaultKind::BadKey
                 | FaultKind::TooLong
                 | FaultKind::Malformed
-                | FaultKind::Behind => Err(fault),
+                | FaultKind::Behind
+                | FaultKind::Held => Err(fault),
             },
         }
     }

@@ -1,9 +1,10 @@
 //! What a zone's status says.
 
-use bindery_core::zones::ZoneState;
+use bindery_core::zones::{HeldPlan, ZoneState};
 use bindery_core::{
     Condition, ConditionStatus, ConditionType, Fault, FaultKind, Moment, ObjectRef, Problem, Reason,
 };
+use bindery_sources::meta::ALLOW_PLAN;
 use bindery_sources::{Life, ZoneStanding};
 use serde_json::{Value, json};
 
@@ -64,7 +65,7 @@ pub(super) fn conditions(
     observed: &Observed,
     members: &MemberList,
     settings: &Settings,
-) -> Option<[Condition; 3]> {
+) -> Option<Vec<Condition>> {
     let ready = ready(observed, settings)?;
     let degraded = degraded(&ready, members);
     let progressing = progressing(&ready, observed);
@@ -75,11 +76,38 @@ pub(super) fn conditions(
         message,
         observed_generation: observed.meta.generation,
     };
-    Some([
+    let mut conditions = vec![
         condition(ConditionType::Ready, ready),
         condition(ConditionType::Progressing, progressing),
         condition(ConditionType::Degraded, degraded),
-    ])
+    ];
+    let held = observed
+        .event
+        .as_ref()
+        .and_then(|event| event.held.as_ref());
+    conditions.extend(held.map(|plan| condition(ConditionType::Guarded, guarded(plan, observed))));
+    Some(conditions)
+}
+
+/// What is held and how to let it through.
+fn guarded(plan: &HeldPlan, observed: &Observed) -> Said {
+    let sets: Vec<String> = plan.shown.iter().map(ToString::to_string).collect();
+    let more = match plan.removals - sets.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let object = &observed.meta.object;
+    let message = format!(
+        "removing {} of {} record sets is held: {}{more}; if that is meant, kubectl annotate -n {} \
+         dnszone {} {ALLOW_PLAN}={} --overwrite",
+        plan.removals,
+        plan.total,
+        sets.join(", "),
+        object.namespace,
+        object.name,
+        plan.digest
+    );
+    (ConditionStatus::True, Reason::Held, message)
 }
 
 type Said = (ConditionStatus, Reason, String);
@@ -138,7 +166,7 @@ fn degraded(ready: &Said, members: &MemberList) -> Said {
 /// The whole status.
 pub(super) fn status(
     observed: &Observed,
-    (conditions, members): (&[Condition; 3], &MemberList),
+    (conditions, members): (&[Condition], &MemberList),
     (seen, now): (&Seen, Moment),
     settings: &Settings,
 ) -> Value {
@@ -164,6 +192,7 @@ pub(super) fn status(
         "conditions": status::conditions(conditions, seen, now),
         "observedGeneration": observed.meta.generation,
         "recordsCount": members.ready,
+        "foreignCount": event.map(|event| event.foreign),
         "records": if listed.is_empty() { Value::Null } else { Value::Array(listed.clone()) },
         "servers": servers,
     })
@@ -216,6 +245,7 @@ fn reason(fault: &Fault) -> Reason {
         FaultKind::Unreachable | FaultKind::Lost => Reason::ServerUnreachable,
         FaultKind::Refused(_) | FaultKind::BadKey => Reason::ServerRefused,
         FaultKind::Behind => Reason::ServerBehind,
+        FaultKind::Held => Reason::Held,
         FaultKind::Prerequisite(_) | FaultKind::TooLong | FaultKind::Malformed => {
             Reason::ReconcileFailed
         }

@@ -11,7 +11,7 @@ use std::{
 
 use bindery_core::{
     Adoption, Claim, Declaration, Kind, Name, ObjectRef, Record, RecordKey,
-    zones::{Hosting, Limits, SyncEvent, Verdict, ZoneDeclaration},
+    zones::{Hosting, Limits, SyncEvent, Tenancy, Verdict, ZoneDeclaration},
 };
 use bindery_engine::{Engine, Servers, SyncEvents};
 use bindery_testkit::{FakeNameServer, Fate, Faultless, Faults, Operation};
@@ -42,6 +42,8 @@ fn start(faults: impl Faults) -> Running {
         owner: object(Kind::DnsZone, "example"),
         generation: 1,
         hosting: Hosting::Elsewhere,
+        tenancy: Tenancy::Shared,
+        allowed: None,
     });
     Running {
         engine,

@@ -10,7 +10,7 @@ use crate::schema;
 #[derive(Deserialize, Serialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ZoneStatus {
-    /// Ready, Progressing and Degraded.
+    /// Ready, Progressing and Degraded; Guarded where a plan is held.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -26,6 +26,10 @@ pub struct ZoneStatus {
     /// The record objects that belong to the zone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<RecordReference>,
+
+    /// How many record sets in the zone Bindery did not write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub foreign_count: Option<i64>,
 
     /// The servers of the zone and what each of them serves.
     #[serde(skip_serializing_if = "Vec::is_empty")]

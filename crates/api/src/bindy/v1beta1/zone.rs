@@ -104,6 +104,11 @@ pub struct DnsZoneSpec {
     #[schemars(schema_with = "schema::list::<SelectorSource, 64>")]
     pub records_from: Vec<SelectorSource>,
 
+    /// Whether records that Bindery did not write are removed from the zone. Default false: they are
+    /// kept and counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exclusive: Option<bool>,
+
     /// The cluster of name servers that serves the zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_ref: Option<String>,
