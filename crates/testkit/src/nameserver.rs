@@ -123,6 +123,21 @@ impl FakeNameServer {
         self.zones().remove(zone);
     }
 
+    /// Removes one of a zone's record sets behind everybody's back, but for SOA and name servers.
+    pub fn lose_set(&self, zone: &Name, number: usize) {
+        if let Some(content) = self.zones().get_mut(zone) {
+            let of_servers = |key: &RecordKey| {
+                matches!(key.rtype, RecordType::Soa | RecordType::Ns)
+                    || key.name.labels().any(|label| label == b"ns1")
+            };
+            let mut keys = content.sets.keys().filter(|key| !of_servers(key));
+            if let Some(key) = keys.nth(number).cloned() {
+                content.sets.remove(&key);
+                advance(content, content.serial.next());
+            }
+        }
+    }
+
     /// Writes a record behind everybody's back.
     pub fn write_foreign(&self, zone: &Name, record: &Record) {
         if let Some(content) = self.zones().get_mut(zone) {

@@ -3,9 +3,13 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use bindery_core::{Moment, Name, Record, zones::Limits};
+use bindery_core::{
+    Moment, Name, Record,
+    fleet::{Member, Role},
+    zones::Limits,
+};
 use bindery_embedded::api::{EmbeddedApi, Environment, Options, Seeded, Storage};
-use bindery_engine::{Engine, Servers};
+use bindery_engine::{Engine, Servers, Station, ports::ZoneHost};
 use bindery_kube::{Clock, Controllers, ServerAddress, Settings, Tenure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, PostParams};
@@ -100,7 +104,8 @@ pub fn run(plan: Plan) -> Report {
 
 struct World {
     api: EmbeddedApi,
-    server: FakeNameServer,
+    /// The lead first; the others are a primary and a secondary, where there are any.
+    servers: Vec<FakeNameServer>,
     weather: Arc<Weather>,
     environment: Arc<Seeded>,
     tenure: Tenure,
@@ -140,20 +145,24 @@ impl World {
             environment: Arc::clone(&environment) as Arc<dyn Environment>,
         };
         let api = EmbeddedApi::open(options).expect("an API in memory always opens");
-        let server = FakeNameServer::new(DnsWeather(Arc::clone(&weather)));
         let tenure = if seed.is_multiple_of(2) {
             Tenure::Managed
         } else {
             Tenure::External
         };
+        let sky = || DnsWeather(Arc::clone(&weather));
+        let mut servers = vec![FakeNameServer::new(sky())];
         if tenure == Tenure::External {
             for zone in ZONES {
-                server.add_zone(&name(zone), &foreign(zone));
+                servers[0].add_zone(&name(zone), &foreign(zone));
             }
+        } else if seed.is_multiple_of(3) {
+            servers.push(FakeNameServer::new(sky()));
+            servers.push(FakeNameServer::following(sky(), servers.clone()));
         }
         Self {
             api,
-            server,
+            servers,
             weather,
             environment,
             tenure,
@@ -179,6 +188,9 @@ impl World {
                 .await
                 .map_err(|error| format!("the user's act: {error}"))?;
             self.weather.note(&act);
+            if self.tenure == Tenure::Managed && random.percent(15) {
+                self.damage(&mut random);
+            }
             // Objects are created at least a second apart, so that their order is known.
             let pause = Duration::from_millis(1_000 + random.next_u64() % 4_000);
             self.pass(pause).await;
@@ -189,14 +201,47 @@ impl World {
         self.stay_right(&user).await
     }
 
+    /// Somebody deletes a zone or a record set on one of the servers.
+    fn damage(&self, random: &mut Random) {
+        let zone = name(ZONES[random.below(ZONES.len())]);
+        let server = random.below(self.servers.len());
+        let what = if random.percent(50) {
+            self.servers[server].lose_zone(&zone);
+            "loses"
+        } else {
+            self.servers[server].lose_set(&zone, random.below(8));
+            "loses a set of"
+        };
+        self.weather.note(&format!("server {server} {what} {zone}"));
+    }
+
+    /// All servers as the engine reaches them.
+    fn stations(&self) -> Servers {
+        let station = |(index, server): (usize, &FakeNameServer)| Station {
+            member: Member {
+                address: format!("192.0.2.{}:53", 53 + index).into(),
+                role: if index == 2 {
+                    Role::Secondary
+                } else {
+                    Role::Primary
+                },
+            },
+            server: Arc::new(server.clone()),
+            host: (self.tenure == Tenure::Managed)
+                .then(|| Arc::new(server.clone()) as Arc<dyn ZoneHost>),
+        };
+        let mut stations: Vec<Station> = self.servers.iter().enumerate().map(station).collect();
+        Servers {
+            lead: stations.remove(0),
+            followers: stations.into(),
+        }
+    }
+
     /// Starts the process, if it does not run.
     fn start(&mut self) {
         self.weather.revive();
         let stop = CancellationToken::new();
-        let host = (self.tenure == Tenure::Managed)
-            .then(|| Arc::new(self.server.clone()) as Arc<dyn bindery_engine::ports::ZoneHost>);
-        let servers = Servers::one("192.0.2.53:53", Arc::new(self.server.clone()), host);
-        let (engine, run) = Engine::start(servers, Limits::default(), stop.clone());
+        let (engine, run) = Engine::start(self.stations(), Limits::default(), stop.clone());
         let api = FaultyApi::new(self.api.service(), Arc::clone(&self.weather));
         let controllers = Controllers {
             client: kube::Client::new(api, "default"),
@@ -292,9 +337,13 @@ impl World {
             taken.insert("taken.example.com. A".to_owned());
         }
         let expected = expected(&objects, &taken);
-        for zone in ZONES {
+        let places = ZONES.iter().flat_map(|zone| {
+            let servers = self.servers.iter();
+            servers.map(move |server| (*zone, server))
+        });
+        for (zone, server) in places {
             let mut wanted = expected.lines.get(zone).cloned().unwrap_or_default();
-            let mut served: BTreeSet<String> = self.server.lines(&name(zone)).into_iter().collect();
+            let mut served: BTreeSet<String> = server.lines(&name(zone)).into_iter().collect();
             match self.tenure {
                 Tenure::External => wanted.extend(foreign(zone).iter().map(ToString::to_string)),
                 Tenure::Managed => {

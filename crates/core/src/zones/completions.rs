@@ -142,6 +142,8 @@ impl Zones {
             let Some(zone) = self.known.get_mut(name) else {
                 return;
             };
+            // A server that lost the zone has to be given it again.
+            zone.stale |= fault.kind == FaultKind::NoSuchZone;
             for key in &keys {
                 zone.flights.remove(key);
                 zone.parent.land(key);
