@@ -77,7 +77,8 @@ impl Zones {
             Err(fault) => {
                 if opening {
                     zone.parent.failed();
-                } else if fault.kind == FaultKind::NoSuchZone {
+                } else if fault.kind == FaultKind::NoSuchZone || (zone.served && is_missing(&fault))
+                {
                     zone.vanish();
                 }
                 self.zone_failed(name, fault, now);

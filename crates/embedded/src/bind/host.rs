@@ -20,6 +20,9 @@ use crate::Role;
 /// How long `named` may take to remove a zone's file; afterwards we do.
 const FORGET_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long after its start `named` may be loading zones; it answers SERVFAIL for them until then.
+const LOADING_MAX: Duration = Duration::from_secs(60);
+
 /// How often to look whether it has.
 const FORGET_POLL: Duration = Duration::from_millis(2);
 
@@ -36,6 +39,7 @@ struct Inner {
     address: SocketAddr,
     server: Server,
     control: Mutex<Rndc>,
+    started: Instant,
 }
 
 impl Host {
@@ -49,6 +53,7 @@ impl Host {
                 address: options.address,
                 server: server.with_clock(options.clock.clone()),
                 control: Mutex::new(control),
+                started: Instant::now(),
             }),
         }
     }
@@ -98,7 +103,17 @@ impl Host {
             // What a secondary cannot serve has not been copied yet, or its primaries are away.
             (State::Served, _) | (State::Broken, Role::Secondary { .. }) => return Ok(()),
             (State::Missing, _) => {}
-            // Known to `named` but without a usable file; nothing of it can be served.
+            // Known to `named` but not served. With a file it is most likely being loaded.
+            (State::Broken, Role::Primary { .. }) if self.may_be_loading(zone) => {
+                return Err(Fault::new(
+                    FaultKind::Refused(2),
+                    format!(
+                        "named is still loading zone {zone}; see {}",
+                        self.log().display()
+                    ),
+                ));
+            }
+            // Without a usable file nothing of it can be served.
             (State::Broken, Role::Primary { .. }) => self.drop_zone(&mut control, zone).await?,
         }
         let (folder, name) = (self.inner.folder.clone(), zone.clone());
@@ -119,6 +134,10 @@ impl Host {
             Err(RndcFault::Failed { text }) if text.contains("already exists") => Ok(()),
             Err(error) => Err(self.control_fault(zone, "add", &error)),
         }
+    }
+
+    fn may_be_loading(&self, zone: &Name) -> bool {
+        self.inner.started.elapsed() < LOADING_MAX && zones::path(&self.inner.folder, zone).exists()
     }
 
     async fn refresh_zone(&self, zone: &Name) -> Result<(), Fault> {

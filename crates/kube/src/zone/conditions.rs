@@ -138,6 +138,10 @@ fn progressing((ready, ..): &Said, observed: &Observed) -> Said {
 }
 
 fn degraded(ready: &Said, members: &MemberList) -> Said {
+    let (status, reason, message) = ready;
+    if *reason == Reason::ServerBehind {
+        return (ConditionStatus::True, *reason, message.clone());
+    }
     if members.waiting > 0 {
         let total = members.ready + members.waiting;
         let more = match members.waiting - members.named.len() {
@@ -155,7 +159,6 @@ fn degraded(ready: &Said, members: &MemberList) -> Said {
             message,
         );
     }
-    let (status, reason, message) = ready;
     if *status == ConditionStatus::True {
         let message = "everything declared is served".to_owned();
         return (ConditionStatus::False, Reason::ReconcileSucceeded, message);

@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
@@ -50,6 +51,8 @@ pub(crate) struct Machine {
     pub(crate) dns: u16,
     pub(crate) metrics: u16,
     server: Server,
+    /// Secondaries beside the one primary; their ports come after its port.
+    secondaries: u16,
     process: Option<Process>,
     runs: usize,
 }
@@ -163,9 +166,30 @@ impl Machine {
             dns,
             metrics,
             server,
+            secondaries: 0,
             process: None,
             runs: 0,
         })
+    }
+
+    /// The same machine with so many secondaries.
+    pub(crate) fn with_secondaries(mut self, count: u16) -> Result<Self> {
+        // Below the ports that the system gives out, so that nobody is given one in between.
+        static NEXT: AtomicU16 = AtomicU16::new(0);
+        self.dns = until("ports in a row", || {
+            let offset = NEXT.fetch_add(16, Ordering::Relaxed);
+            let seed = u16::try_from(std::process::id() % 1_000).unwrap_or(0) * 16;
+            let first = 10_000 + seed.wrapping_add(offset) % 20_000;
+            let is_free = |port: u16| {
+                let address = ("127.0.0.1", port);
+                std::net::TcpListener::bind(address).is_ok()
+                    && std::net::UdpSocket::bind(address).is_ok()
+            };
+            let last = first.checked_add(count);
+            Ok(last.and_then(|last| (first..=last).all(is_free).then_some(first)))
+        })?;
+        self.secondaries = count;
+        Ok(self)
     }
 
     /// A machine on which the quickstart runs and is ready.
@@ -206,6 +230,9 @@ impl Machine {
             ("metrics", self.metrics),
         ] {
             line.extend([format!("--{flag}-address"), format!("127.0.0.1:{port}")]);
+        }
+        if self.secondaries > 0 {
+            line.extend(["--secondaries".to_owned(), self.secondaries.to_string()]);
         }
         line
     }
@@ -283,7 +310,12 @@ impl Machine {
 
     /// What `dig` answers, sorted.
     pub(crate) fn dig(&self, arguments: &[&str]) -> Result<Vec<String>> {
-        let port = self.dns.to_string();
+        self.dig_at(0, arguments)
+    }
+
+    /// What `dig` answers on the server of this number, the primary being 0.
+    pub(crate) fn dig_at(&self, server: u16, arguments: &[&str]) -> Result<Vec<String>> {
+        let port = (self.dns + server).to_string();
         let line = [
             &["@127.0.0.1", "-p", &port, "+time=2", "+tries=2"],
             arguments,
@@ -297,13 +329,43 @@ impl Machine {
 
     /// Waits until `dig +short` answers this.
     pub(crate) fn resolves(&self, query: &[&str], wanted: &[&str]) -> Result<()> {
+        self.resolves_at(0, query, wanted)
+    }
+
+    /// Waits until `dig +short` answers this on the server of this number.
+    pub(crate) fn resolves_at(&self, server: u16, query: &[&str], wanted: &[&str]) -> Result<()> {
         let mut last = Vec::new();
         let line = [&["+short"], query].concat();
         until("an answer", || {
-            last = self.dig(&line).unwrap_or_default();
+            last = self.dig_at(server, &line).unwrap_or_default();
             Ok((last == wanted).then_some(()))
         })
         .with_context(|| format!("dig {query:?} says {last:?}, not {wanted:?}"))
+    }
+}
+
+impl Machine {
+    /// Changes DNS behind Bindery's back, by lines for `nsupdate`.
+    pub(crate) fn nsupdate(&self, lines: &str) -> Result<()> {
+        let file = self.scratch.path().join("nsupdate.txt");
+        let text_of = format!("server 127.0.0.1 {}\n{lines}\nsend\n", self.dns);
+        fs::write(&file, text_of)?;
+        let key = self.data().join("tsig.key").display().to_string();
+        let file = file.display().to_string();
+        text(&run("nsupdate", &["-k", &key, &file])?).map(drop)
+    }
+
+    /// Waits until a field of an object, as a JSON path, says this.
+    pub(crate) fn says(&self, object: &str, path: &str, wanted: &str) -> Result<()> {
+        let path = format!("jsonpath={{{path}}}");
+        let mut last = String::new();
+        until("a field", || {
+            last = self
+                .kubectl(&["get", object, "-o", &path])
+                .unwrap_or_default();
+            Ok((last == wanted).then_some(()))
+        })
+        .with_context(|| format!("{object} {path} says {last:?}, not {wanted:?}"))
     }
 }
 

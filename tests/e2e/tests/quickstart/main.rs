@@ -6,6 +6,7 @@
 mod cluster;
 mod crash;
 mod files;
+mod fleet;
 mod kubectl;
 mod machine;
 mod messages;
@@ -52,6 +53,7 @@ fn trials() -> Vec<Trial> {
         kubectl::cases(),
         files::cases(),
         crash::cases(),
+        fleet::cases(),
     ];
     let mut trials = Vec::new();
     for (name, case) in everywhere.into_iter().flatten() {
@@ -75,6 +77,18 @@ fn trials() -> Vec<Trial> {
         tour::a_dead_named_is_replaced,
         Server::Named,
     ));
+    for (name, case) in [
+        (
+            "quickstart::fleet::a_server_that_is_late_is_named",
+            fleet::a_server_that_is_late_is_named as fn(Server) -> anyhow::Result<()>,
+        ),
+        (
+            "quickstart::fleet::a_primary_that_lost_its_data_gets_it_back",
+            fleet::a_primary_that_lost_its_data_gets_it_back,
+        ),
+    ] {
+        trials.push(trial(name, case, Server::Named));
+    }
     trials
 }
 

@@ -1,0 +1,272 @@
+//! Zones and records on one primary and two secondaries: spreading, drift, the guard, edits, losses.
+
+use std::fs;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::machine::{Machine, PATIENCE, Server, run, text, until};
+
+crate::cases!(
+    every_server_has_what_is_ready,
+    edits_of_the_zone_are_applied_live,
+    drift_is_mended_and_what_others_wrote_is_counted,
+    removing_too_much_is_held,
+    names_answer_while_values_change,
+    records_move_between_zones_with_their_labels,
+    a_set_of_several_objects_loses_one_value_at_a_time,
+);
+
+fn fleet(server: Server) -> Result<Machine> {
+    let mut machine = Machine::idle(server)?.with_secondaries(2)?;
+    machine.write("zone.yaml", &zone("example", "example.com", ""))?;
+    machine.start()?;
+    Ok(machine)
+}
+
+fn zone(name: &str, apex: &str, more: &str) -> String {
+    format!(
+        "apiVersion: bindy.firestoned.io/v1beta1\nkind: DNSZone\n\
+         metadata: {{name: {name}, namespace: default}}\n\
+         spec:\n  zoneName: {apex}\n  ttl: 60\n{more}\
+         \x20 recordsFrom: [{{selector: {{matchLabels: {{zone: {name}}}}}}}]\n"
+    )
+}
+
+fn record(name: &str, zone: &str, address: &str) -> String {
+    format!(
+        "apiVersion: bindy.firestoned.io/v1beta1\nkind: ARecord\n\
+         metadata: {{name: {name}, namespace: default, labels: {{zone: {zone}}}}}\n\
+         spec: {{name: {name}, ipv4Addresses: [{address}]}}\n---\n"
+    )
+}
+
+fn ready(machine: &Machine, object: &str) -> Result<()> {
+    let patience = format!("--timeout={}s", PATIENCE.as_secs());
+    machine
+        .kubectl(&["wait", "--for=condition=Ready", object, &patience])
+        .map(drop)
+}
+
+fn serial(machine: &Machine, server: u16) -> Result<u32> {
+    let soa = machine
+        .dig_at(server, &["+short", "example.com", "SOA"])?
+        .join("");
+    soa.split(' ')
+        .nth(2)
+        .and_then(|serial| serial.parse().ok())
+        .with_context(|| format!("{soa:?} is no SOA"))
+}
+
+fn every_server_has_what_is_ready(server: Server) -> Result<()> {
+    let machine = fleet(server)?;
+    for number in 1..20 {
+        let address = format!("192.0.2.{number}");
+        let name = format!("h{number}");
+        machine.apply(&record(&name, "example", &address), &[])?;
+        ready(&machine, &format!("arecord/{name}"))?;
+        // No waiting: Ready means that every server has it.
+        for place in 0..3 {
+            let found = machine.dig_at(place, &["+short", &format!("{name}.example.com")])?;
+            ensure!(found == [address.as_str()], "server {place}: {found:?}");
+        }
+    }
+    let path = "jsonpath={.status.servers[*].serial} {.status.servers[*].role}";
+    let wanted = serial(&machine, 0)?;
+    let wanted = format!("{wanted} {wanted} {wanted} primary secondary secondary");
+    until("the zone's status", || {
+        let said = machine.kubectl(&["get", "dnszone/example", "-o", path])?;
+        Ok((said == wanted).then_some(()))
+    })
+}
+
+fn edits_of_the_zone_are_applied_live(server: Server) -> Result<()> {
+    let machine = fleet(server)?;
+    machine.apply(&record("www", "example", "192.0.2.1"), &[])?;
+    ready(&machine, "arecord/www")?;
+    let before = serial(&machine, 0)?;
+    let edited = "  soaRecord: {negativeTtl: 7}\n  nameServers:\n  - {hostname: a.example.com., \
+                  ipv4Address: 192.0.2.53}\n  - {hostname: ns.example.net.}\n";
+    machine.write("zone.yaml", &zone("example", "example.com", edited))?;
+    for place in 0..3 {
+        let names = ["a.example.com.", "ns.example.net."];
+        machine.resolves_at(place, &["example.com", "NS"], &names)?;
+        machine.resolves_at(place, &["a.example.com"], &["192.0.2.53"])?;
+        until("the SOA", || {
+            let soa = machine.dig_at(place, &["+short", "example.com", "SOA"])?;
+            Ok(soa.join("").ends_with(" 7").then_some(()))
+        })?;
+        machine.resolves_at(place, &["www.example.com"], &["192.0.2.1"])?;
+    }
+    ensure!(serial(&machine, 0)? > before, "the serial only grows");
+    ensure!(machine.dig(&["+short", "ns1.example.com"])?.is_empty());
+    ready(&machine, "dnszone/example")
+}
+
+fn drift_is_mended_and_what_others_wrote_is_counted(server: Server) -> Result<()> {
+    let machine = fleet(server)?;
+    machine.apply(&record("www", "example", "192.0.2.1"), &[])?;
+    ready(&machine, "arecord/www")?;
+    machine.nsupdate(
+        "update delete www.example.com A\n\
+         update add theirs.example.com 60 A 192.0.2.99",
+    )?;
+    for place in 0..3 {
+        machine.resolves_at(place, &["www.example.com"], &["192.0.2.1"])?;
+        machine.resolves_at(place, &["theirs.example.com"], &["192.0.2.99"])?;
+    }
+    machine.says("dnszone/example", ".status.foreignCount", "1")?;
+    machine.write(
+        "zone.yaml",
+        &zone("example", "example.com", "  exclusive: true\n"),
+    )?;
+    for place in 0..3 {
+        machine.resolves_at(place, &["theirs.example.com"], &[])?;
+    }
+    machine.says("dnszone/example", ".status.foreignCount", "0")?;
+    machine.resolves(&["www.example.com"], &["192.0.2.1"])
+}
+
+fn removing_too_much_is_held(server: Server) -> Result<()> {
+    let machine = fleet(server)?;
+    let all: String = (1..=30)
+        .map(|number| {
+            record(
+                &format!("h{number}"),
+                "example",
+                &format!("192.0.2.{number}"),
+            )
+        })
+        .collect();
+    machine.apply(&all, &[])?;
+    machine.says("dnszone/example", ".status.recordsCount", "30")?;
+    machine.kubectl(&["delete", "arecord", "--all", "--wait=false"])?;
+    let guarded = ".status.conditions[?(@.type=='Guarded')].status";
+    machine.says("dnszone/example", guarded, "True")?;
+    let message = "jsonpath={.status.conditions[?(@.type=='Guarded')].message}";
+    // Objects go on arriving, so the plan is what it is when it rests.
+    let answered = until("the rest is let through", || {
+        let said = machine.kubectl(&["get", "dnszone/example", "-o", message])?;
+        let Some(command) = said.split("kubectl ").nth(1) else {
+            return Ok(Some(()));
+        };
+        let words: Vec<&str> = command.split(' ').collect();
+        machine.kubectl(&words)?;
+        Ok(None)
+    });
+    answered?;
+    until("all are gone", || {
+        let left = machine.kubectl(&["get", "arecord", "-o", "name"])?;
+        Ok(left.trim().is_empty().then_some(()))
+    })?;
+    machine.resolves(&["h30.example.com"], &[])
+}
+
+fn names_answer_while_values_change(server: Server) -> Result<()> {
+    let machine = fleet(server)?;
+    machine.apply(&record("www", "example", "192.0.2.1"), &[])?;
+    ready(&machine, "arecord/www")?;
+    for round in 0..40_u8 {
+        let address = format!("192.0.2.{}", 1 + round % 200);
+        let patch = format!("{{\"spec\":{{\"ipv4Addresses\":[\"{address}\"]}}}}");
+        machine.kubectl(&["patch", "arecord/www", "--type=merge", "-p", &patch])?;
+        for place in 0..3 {
+            let found = machine.dig_at(place, &["+short", "www.example.com"])?;
+            ensure!(
+                found.len() == 1,
+                "server {place} says {found:?} in round {round}"
+            );
+        }
+    }
+    machine.resolves(&["www.example.com"], &["192.0.2.40"])
+}
+
+fn records_move_between_zones_with_their_labels(server: Server) -> Result<()> {
+    let machine = fleet(server)?;
+    machine.apply(&zone("other", "example.net", ""), &[])?;
+    machine.apply(&record("www", "example", "192.0.2.1"), &[])?;
+    ready(&machine, "arecord/www")?;
+    machine.kubectl(&["label", "arecord/www", "zone=other", "--overwrite"])?;
+    machine.resolves(&["www.example.net"], &["192.0.2.1"])?;
+    machine.resolves(&["www.example.com"], &[])?;
+    machine.says("arecord/www", ".status.zone", "example.net")?;
+    let mark = ".metadata.annotations.bindy\\.firestoned\\.io/zone";
+    machine.says("arecord/www", mark, "example.net")?;
+    machine.kubectl(&["label", "arecord/www", "zone-"])?;
+    machine.resolves(&["www.example.net"], &[])?;
+    let reason = ".status.conditions[?(@.type=='Ready')].reason";
+    machine.says("arecord/www", reason, "NotSelected")
+}
+
+fn a_set_of_several_objects_loses_one_value_at_a_time(server: Server) -> Result<()> {
+    let machine = fleet(server)?;
+    let text_record = |name: &str, text: &str, ttl: u32| {
+        format!(
+            "apiVersion: bindy.firestoned.io/v1beta1\nkind: TXTRecord\n\
+             metadata: {{name: {name}, namespace: default, labels: {{zone: example}}}}\n\
+             spec: {{name: '@', ttl: {ttl}, text: ['{text}']}}\n---\n"
+        )
+    };
+    machine.apply(&text_record("spf", "v=spf1 -all", 60), &[])?;
+    machine.apply(&text_record("proof", "site=1", 300), &[])?;
+    ready(&machine, "txtrecord/spf")?;
+    ready(&machine, "txtrecord/proof")?;
+    machine.resolves(&["example.com", "TXT"], &["\"site=1\"", "\"v=spf1 -all\""])?;
+    machine.kubectl(&["delete", "txtrecord/spf"])?;
+    machine.resolves(&["example.com", "TXT"], &["\"site=1\""])
+}
+
+/// A secondary that does not answer is named, and what waits for it is not Ready.
+pub(crate) fn a_server_that_is_late_is_named(server: Server) -> Result<()> {
+    let machine = fleet(server)?;
+    ready(&machine, "dnszone/example")?;
+    let late = machine.data().join("named-2/named.pid");
+    let pid = fs::read_to_string(&late).with_context(|| late.display().to_string())?;
+    text(&run("kill", &["-s", "STOP", pid.trim()])?)?;
+    machine.apply(&record("www", "example", "192.0.2.1"), &[])?;
+    let reason = ".status.conditions[?(@.type=='Ready')].reason";
+    let told = machine
+        .says("arecord/www", reason, "ServerBehind")
+        .and_then(|()| {
+            machine.resolves(&["www.example.com"], &["192.0.2.1"])?;
+            machine.resolves_at(1, &["www.example.com"], &["192.0.2.1"])?;
+            machine.says("dnszone/example", reason, "ServerBehind")?;
+            let message = "jsonpath={.status.conditions[?(@.type=='Degraded')].message}";
+            let said = machine.kubectl(&["get", "dnszone/example", "-o", message])?;
+            let address = format!("127.0.0.1:{}", machine.dns + 2);
+            ensure!(said.contains(&address), "{said}");
+            Ok(())
+        });
+    text(&run("kill", &["-s", "CONT", pid.trim()])?)?;
+    told?;
+    ready(&machine, "arecord/www")?;
+    ready(&machine, "dnszone/example")?;
+    machine.resolves_at(2, &["www.example.com"], &["192.0.2.1"])
+}
+
+/// A primary that lost everything is given everything again, and secondaries never answer nothing.
+pub(crate) fn a_primary_that_lost_its_data_gets_it_back(server: Server) -> Result<()> {
+    let machine = fleet(server)?;
+    machine.apply(&record("www", "example", "192.0.2.1"), &[])?;
+    ready(&machine, "arecord/www")?;
+    machine.nsupdate("update add theirs.example.com 60 A 192.0.2.99")?;
+    machine.resolves_at(1, &["theirs.example.com"], &["192.0.2.99"])?;
+    let folder = machine.data().join("named");
+    let pid = fs::read_to_string(folder.join("named.pid"))?;
+    text(&run("kill", &["-s", "STOP", pid.trim()])?)?;
+    for entry in fs::read_dir(folder.join("zones"))? {
+        fs::remove_file(entry?.path())?;
+    }
+    text(&run("kill", &["-s", "KILL", pid.trim()])?)?;
+    until("the primary is back with its data", || {
+        for place in 1..3 {
+            let found = machine.dig_at(place, &["+short", "www.example.com"])?;
+            ensure!(found == ["192.0.2.1"], "server {place} says {found:?}");
+        }
+        let found = machine
+            .dig(&["+short", "www.example.com"])
+            .unwrap_or_default();
+        Ok((found == ["192.0.2.1"]).then_some(()))
+    })?;
+    machine.resolves(&["theirs.example.com"], &["192.0.2.99"])?;
+    ready(&machine, "dnszone/example")
+}
