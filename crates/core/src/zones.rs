@@ -203,6 +203,10 @@ pub struct Zones {
     timers: BTreeSet<(Duration, Name)>,
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own that any other may go with"
+)]
 #[derive(Debug, Default)]
 struct Zone {
     declared: Option<ZoneDeclaration>,

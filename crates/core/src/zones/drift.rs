@@ -29,7 +29,7 @@ impl Zones {
             return;
         };
         match result {
-            Ok(Delta::Whole(content)) => return self.read(name, Ok(content), now),
+            Ok(Delta::Whole(content)) => self.read(name, Ok(content), now),
             Ok(Delta::UpToDate(serial)) => {
                 zone.reading = false;
                 zone.drifted = false;

@@ -20,7 +20,7 @@ const REMOVALS_MIN: usize = 10;
 const SHARE_MAX: usize = 30;
 /// Removals within this time count as one plan: objects that are deleted together do not arrive
 /// together.
-const WINDOW: Duration = Duration::from_secs(60);
+const WINDOW: Duration = Duration::from_mins(1);
 /// How many of the held sets are shown.
 const SHOWN_MAX: usize = 10;
 /// Digits of a digest; enough to tell plans apart that people look at.

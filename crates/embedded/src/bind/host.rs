@@ -21,7 +21,7 @@ use crate::Role;
 const FORGET_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long after its start `named` may be loading zones; it answers SERVFAIL for them until then.
-const LOADING_MAX: Duration = Duration::from_secs(60);
+const LOADING_MAX: Duration = Duration::from_mins(1);
 
 /// How often to look whether it has.
 const FORGET_POLL: Duration = Duration::from_millis(2);

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod crash;
+mod docs;
 mod files;
 mod fleet;
 mod kubectl;
@@ -54,6 +55,7 @@ fn trials() -> Vec<Trial> {
         files::cases(),
         crash::cases(),
         fleet::cases(),
+        docs::cases(),
     ];
     let mut trials = Vec::new();
     for (name, case) in everywhere.into_iter().flatten() {
