@@ -10,6 +10,7 @@ use bindery_sources::{Id, Meta, Object};
 use tokio::sync::watch;
 
 use crate::cluster::{Cluster, KINDS, Sighted};
+use crate::events::Notices;
 use crate::publishing;
 use crate::state::State;
 use crate::status::Seen;
@@ -56,6 +57,7 @@ pub(crate) struct Context {
     pub(crate) zones: WorkQueue,
     pub(crate) records: WorkQueue,
     pub(crate) endpoints: WorkQueue,
+    pub(crate) notices: Notices,
     pub(crate) synced: watch::Sender<bool>,
     pub(crate) changes: watch::Sender<u64>,
     state: Mutex<State>,
@@ -79,6 +81,7 @@ impl Context {
             zones: WorkQueue::default(),
             records: WorkQueue::default(),
             endpoints: WorkQueue::default(),
+            notices: Notices::default(),
             synced: watch::Sender::new(false),
             changes: watch::Sender::new(0),
             state: Mutex::default(),

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::{Cluster, KINDS};
 use crate::context::{Clock, Context, Settings};
+use crate::events::write_events;
 use crate::metrics::Metrics;
 use crate::publishing::recover;
 use crate::rows::{Row, rows};
@@ -78,6 +79,10 @@ impl Controllers {
             (
                 "zone listener",
                 Box::pin(listen_zones(Arc::clone(&ctx), zones, stop.clone())),
+            ),
+            (
+                "events",
+                Box::pin(write_events(Arc::clone(&ctx), stop.clone())),
             ),
         ];
         (Handle(ctx), tasks)

@@ -7,6 +7,7 @@
 mod cluster;
 mod context;
 mod endpoint;
+mod events;
 mod lean;
 mod metrics;
 mod publishing;

@@ -17,6 +17,10 @@ pub struct Metrics {
     pub faults: AtomicU64,
     /// Watches that had to begin again with a list.
     pub watch_restarts: AtomicU64,
+    /// Kubernetes Events written, repeats among them.
+    pub events_written: AtomicU64,
+    /// Kubernetes Events that were not written: too many waited, or the API did not take them.
+    pub events_dropped: AtomicU64,
 }
 
 /// Counts one more.

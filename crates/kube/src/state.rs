@@ -8,6 +8,7 @@ use bindery_core::{Kind, Name, ObjectRef, Reason, RecordKey};
 use bindery_sources::{Catalog, Id, Meta, Object};
 use tokio::time::Instant;
 
+use crate::events::Voice;
 use crate::status::{Memory, Seen};
 use crate::zone::ZoneProgress;
 
@@ -38,6 +39,8 @@ pub(crate) struct Progress {
     /// Whether nothing but the last declaration is left in DNS.
     pub(crate) settled: bool,
     pub(crate) shown: Option<Shown>,
+    /// What its author was last told in an Event, or could have been.
+    pub(crate) voice: Voice,
     pub(crate) zones: Box<[Id]>,
     /// Until when it is not told that it has no zone.
     pub(crate) patience: Option<Instant>,

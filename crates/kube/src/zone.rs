@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::cluster::Error;
 use crate::context::{Context, Tenure};
+use crate::events;
 use crate::publishing::{STEPS_MAX, write_status};
 use crate::state::Shown;
 use crate::work::Visit;
@@ -266,6 +267,7 @@ async fn report(object: &Id, ctx: &Context, observed: &Observed) -> Result<Visit
     })
     .await?;
     let [ready, ..] = &said;
+    events::tell(object, ctx, ready);
     let shown = Shown {
         good: ready.status == bindery_core::ConditionStatus::True,
         reason: ready.reason,
