@@ -113,7 +113,6 @@ impl Notices {
         }
     }
 
-    #[cfg(test)]
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()

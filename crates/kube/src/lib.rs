@@ -24,5 +24,5 @@ mod controllers;
 pub use context::{Clock, ServerAddress, Settings, Tenure};
 pub use controllers::{Controllers, Handle, Task};
 pub use lean::lean_metadata;
-pub use metrics::Metrics;
+pub use metrics::{Metrics, QueueLen};
 pub use rows::Row;

@@ -72,7 +72,16 @@ impl Seen {
             Kind::DnsEndpoint => find(ConditionType::Accepted)
                 .filter(|accepted| !is_good(accepted))
                 .or_else(|| find(ConditionType::Programmed)),
-            _ => find(ConditionType::Ready),
+            Kind::DnsZone
+            | Kind::ARecord
+            | Kind::AaaaRecord
+            | Kind::CnameRecord
+            | Kind::TxtRecord
+            | Kind::MxRecord
+            | Kind::NsRecord
+            | Kind::SrvRecord
+            | Kind::CaaRecord
+            | Kind::PtrRecord => find(ConditionType::Ready),
         };
         main.and_then(|main| {
             Some(Said {
