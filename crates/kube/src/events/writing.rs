@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
@@ -113,6 +113,15 @@ fn event(notice: &Notice) -> Event {
         metadata: ObjectMeta {
             name: Some(name),
             namespace: Some(object.namespace.to_string()),
+            // A cluster forgets Events after an hour and collects none; an API that keeps them for
+            // ever collects them with the object, so that they cannot pile up.
+            owner_references: Some(vec![OwnerReference {
+                api_version: object.kind.api_version().to_owned(),
+                kind: object.kind.as_str().to_owned(),
+                name: object.name.to_string(),
+                uid: object.uid.to_string(),
+                ..OwnerReference::default()
+            }]),
             ..ObjectMeta::default()
         },
         involved_object: ObjectReference {

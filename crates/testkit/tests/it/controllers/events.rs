@@ -53,6 +53,11 @@ async fn a_conflict_warns_the_loser_and_says_when_it_is_over() {
     );
     // The winner went straight to Ready and then away: its status and its absence say so.
     assert!(lines(&bench, "www").await.is_empty());
+
+    bench.delete("CNAMERecord/zalias").await;
+    bench.until_gone("CNAMERecord/zalias").await;
+    bench.settle().await;
+    assert!(lines(&bench, "zalias").await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
