@@ -135,6 +135,25 @@ async fn a_thousand_records_that_go_straight_to_ready_write_no_events() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_flood_of_warnings_is_paced_and_what_is_too_much_is_counted() {
+    const FLOOD: u64 = 1200;
+    let bench = Bench::managed().await;
+    for number in 0..FLOOD {
+        let record = WWW.replace("name: www,", &format!("name: r{number},"));
+        bench.create(&record).await;
+    }
+    let last = format!("ARecord/r{}", FLOOD - 1);
+    bench.until(&last, "Ready", "-NotSelected").await;
+    // All statuses are there already; the events still wait for their turn.
+    assert!(written(&bench) < FLOOD / 2, "{}", written(&bench));
+    bench.settle().await;
+    let dropped = &bench.handle().metrics().events_dropped;
+    let dropped = dropped.load(Ordering::Relaxed);
+    assert!(dropped > 0, "more came than may wait");
+    assert_eq!(written(&bench) + dropped, FLOOD);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_api_that_refuses_events_changes_nothing_else() {
     let client = |api: &EmbeddedApi| kube::Client::new(NoEvents(api.service()), "default");
     let mut bench = Bench::behind(Tenure::Managed, client).await;
