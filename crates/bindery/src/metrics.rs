@@ -1,6 +1,9 @@
 //! What machines read: metrics, liveness and readiness.
 
-mod objects;
+mod api;
+mod controllers;
+mod encoding;
+mod engine;
 mod page;
 mod process;
 mod readiness;

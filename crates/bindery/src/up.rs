@@ -86,7 +86,11 @@ async fn start(
         token,
         ..ServeOptions::default()
     };
-    base.spawn("API", api.serve(api_listener, options, base.stop_token()));
+    let serving = api.clone();
+    base.spawn(
+        "API",
+        serving.serve(api_listener, options, base.stop_token()),
+    );
     for task in dns.tasks {
         base.spawn("name server", task);
     }
@@ -97,7 +101,7 @@ async fn start(
         client: client.clone(),
         servers: dns.servers,
     };
-    let sources = control::start(wanted, applied, (&mut base, &mut work));
+    let sources = control::start(wanted, applied, (&mut base, &mut work)).with_api(api);
     work.spawn("folder", keeper.run(work.stop_token()));
     work.spawn(
         "view",

@@ -257,6 +257,14 @@ impl Fleet {
         since.min().map(|since| since + pace.grace)
     }
 
+    /// The positions of those that do not have the lead's serial.
+    pub fn behind(&self) -> impl Iterator<Item = usize> {
+        let followers = self.followers.iter().enumerate();
+        followers
+            .filter(|(_, one)| self.target.is_some() && one.serial != self.target)
+            .map(|(position, _)| position)
+    }
+
     /// How each follower is, in their order.
     pub fn states(&self) -> impl Iterator<Item = FollowerState> {
         self.followers.iter().map(|one| FollowerState {

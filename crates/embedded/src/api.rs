@@ -26,6 +26,7 @@ mod selector;
 mod serve;
 mod service;
 mod store;
+mod tally;
 mod typed;
 mod watch;
 
@@ -43,6 +44,7 @@ pub use store::Open;
 use kinds::Registry;
 use object::ObjectId;
 use store::Store;
+use tally::Tally;
 
 /// An embedded Kubernetes API. Clones share the same objects.
 #[derive(Clone)]
@@ -73,6 +75,7 @@ pub(crate) struct Core {
     store: Store,
     registry: Registry,
     environment: Arc<dyn Environment>,
+    tally: Tally,
 }
 
 impl Options {
@@ -109,6 +112,7 @@ impl EmbeddedApi {
             store,
             registry: Registry::new(),
             environment: options.environment,
+            tally: Tally::default(),
         };
         let version = core.create_namespaces();
         // A failure shows in the log and in the first write; opening has nothing to add.
@@ -116,6 +120,12 @@ impl EmbeddedApi {
         Ok(Self {
             core: Arc::new(core),
         })
+    }
+
+    /// How many requests were answered since the start, by verb and HTTP code, in that order.
+    #[must_use]
+    pub fn requests(&self) -> Vec<(&'static str, u16, u64)> {
+        self.core.tally.counts()
     }
 
     /// A client that calls this API directly, without a socket.

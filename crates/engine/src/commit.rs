@@ -2,7 +2,9 @@
 
 use bindery_core::{Change, Fault, FaultKind, Name, RecordKey, zones::Sent};
 
-use crate::ports::NameServer;
+use tokio::time::Instant;
+
+use crate::{metrics::Metrics, ports::NameServer};
 
 /// Refusals of single sets after which the zone itself is taken to refuse.
 ///
@@ -14,11 +16,22 @@ const REFUSALS_MAX: usize = 8;
 ///
 /// Cancellation: dropped while an update is on its way, it may be applied or not; the zone must be
 /// read again.
-pub async fn send_changes(server: &dyn NameServer, zone: &Name, changes: Vec<Change>) -> Sent {
+pub async fn send_changes(
+    server: &dyn NameServer,
+    zone: &Name,
+    changes: Vec<Change>,
+    metrics: &Metrics,
+) -> Sent {
     let mut sent = Sent::default();
     let mut waiting: Vec<Vec<Change>> = vec![changes];
     while let Some(batch) = waiting.pop() {
-        let Err(fault) = server.update(zone, &batch).await else {
+        let begun = Instant::now();
+        let answer = server.update(zone, &batch).await;
+        if is_answer(&answer) {
+            metrics.update_seconds.observe_duration(begun.elapsed());
+            metrics.update_sets.observe_amount(batch.len());
+        }
+        let Err(fault) = answer else {
             sent.messages += 1;
             sent.to_verify.extend(keys(&batch));
             continue;
@@ -56,6 +69,13 @@ fn give_up(mut sent: Sent, fault: Fault, waiting: &[Vec<Change>]) -> Sent {
         sent.unsent = Some((fault, unsent));
     }
     sent
+}
+
+/// A message that never left or got no answer says nothing about how long answers take.
+fn is_answer(result: &Result<(), Fault>) -> bool {
+    let unanswered = [FaultKind::Unreachable, FaultKind::Lost, FaultKind::TooLong];
+    let fault = result.as_ref().err();
+    fault.is_none_or(|fault| !unanswered.contains(&fault.kind))
 }
 
 fn keys(batch: &[Change]) -> impl Iterator<Item = RecordKey> {

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    behind::Behind,
     commit::send_changes,
     follow::{close, copy, look, nobody, nudge, open, renewal},
     metrics::Metrics,
@@ -89,6 +90,7 @@ struct Shared {
     listeners: Mutex<Vec<(Concern, SyncEvents)>>,
     zone_listeners: Mutex<Vec<ZoneEvents>>,
     metrics: Metrics,
+    behind: Behind,
     opened: CancellationToken,
 }
 
@@ -115,15 +117,16 @@ impl Engine {
         limits: Limits,
         stop: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let followers = servers.followers.iter();
+        let followers: Vec<Member> = followers.map(|one| one.member.clone()).collect();
         let engine = Self(Arc::new(Shared {
             inbox: KeyedQueue::default(),
             listeners: Mutex::default(),
             zone_listeners: Mutex::default(),
             metrics: Metrics::default(),
+            behind: Behind::new(followers.as_slice().into()),
             opened: CancellationToken::new(),
         }));
-        let followers = servers.followers.iter();
-        let followers = followers.map(|one| one.member.clone()).collect();
         let runner = Runner {
             shared: Arc::clone(&engine.0),
             servers,
@@ -199,6 +202,18 @@ impl Engine {
     pub fn metrics(&self) -> &Metrics {
         &self.0.metrics
     }
+
+    /// How many zones and objects wait to be taken in.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.0.inbox.len()
+    }
+
+    /// Every server but the lead, and in how many zones it does not have the lead's serial.
+    #[must_use]
+    pub fn behind(&self) -> Vec<(Member, usize)> {
+        self.0.behind.counts()
+    }
 }
 
 struct Runner {
@@ -252,6 +267,7 @@ impl Runner {
                 (_, Input::Declare(declaration)) => self.zones.declare(declaration),
                 (Subject::Zone(zone), Input::RetireZone | Input::Forget) => {
                     self.zones.retire_zone(&zone);
+                    self.shared.behind.note(&zone, Vec::new());
                 }
                 (Subject::Object(owner), Input::Forget | Input::RetireZone) => {
                     self.zones.forget(&owner);
@@ -267,7 +283,8 @@ impl Runner {
             && let Some(zone) = self.ready.pop_first()
         {
             while let Some(step) = self.zones.next_step(&zone, now) {
-                let work = carry_out(self.servers.clone(), zone.clone(), step);
+                let shared = Arc::clone(&self.shared);
+                let work = carry_out((shared, self.servers.clone()), zone.clone(), step);
                 self.running.push(Box::pin(work));
             }
         }
@@ -278,6 +295,10 @@ impl Runner {
         self.shared.metrics.count(&completion);
         self.zones
             .complete(zone, completion, self.started.elapsed());
+        if !self.shared.behind.is_idle() {
+            let behind = self.zones.behind(zone);
+            self.shared.behind.note(zone, behind);
+        }
     }
 
     fn publish(&mut self) {
@@ -315,14 +336,20 @@ impl Runner {
 /// Carries out one step.
 ///
 /// Cancellation: a dropped step leaves the world as it was or as asked; the next run reads it again.
-async fn carry_out(servers: Servers, zone: Name, step: Step) -> (Name, Completion) {
+async fn carry_out(
+    (shared, servers): (Arc<Shared>, Servers),
+    zone: Name,
+    step: Step,
+) -> (Name, Completion) {
     let server = &*servers.lead.server;
     let completion = match step {
         Step::Open(None) | Step::Read => Completion::Read(server.transfer(&zone).await),
         Step::Open(Some(records)) => Completion::Read(open(&servers, &zone, records).await),
         Step::Catch(serial) => Completion::Caught(server.changes_since(&zone, serial).await),
         Step::Check => Completion::Checked(server.serial(&zone).await),
-        Step::Commit(changes) => Completion::Sent(send_changes(server, &zone, changes).await),
+        Step::Commit(changes) => {
+            Completion::Sent(send_changes(server, &zone, changes, &shared.metrics).await)
+        }
         Step::Verify(keys) => {
             let read = server.read(&zone, &keys).await;
             Completion::Verified(keys, read)

@@ -123,9 +123,10 @@ async fn mirror_in_parts(server: &dyn NameServer, zone: &Name, steps: Steps) -> 
 }
 
 fn serial_of(soa: &Record) -> Serial {
-    match &soa.data {
-        RecordData::Soa(soa) => Serial(soa.serial),
-        _ => Serial(0),
+    if let RecordData::Soa(soa) = &soa.data {
+        Serial(soa.serial)
+    } else {
+        Serial(0)
     }
 }
 

@@ -7,12 +7,15 @@
 pub mod ports;
 pub mod queue;
 
+mod behind;
 mod commit;
 mod engine;
 mod follow;
+mod histogram;
 mod metrics;
 pub mod supervisor;
 
 pub use commit::send_changes;
 pub use engine::{Engine, Servers, Station, SyncEvents, ZoneEvents};
+pub use histogram::{Distribution, Histogram};
 pub use metrics::Metrics;

@@ -10,8 +10,9 @@ use bindery_api::{
 };
 use bindery_core::{Kind, ObjectRef};
 use futures::stream::{BoxStream, StreamExt};
+use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::core::{ApiResource, DynamicResourceScope};
 use kube::{Client, Resource};
 use serde::Deserialize;
@@ -111,6 +112,12 @@ pub(crate) enum Error {
         #[source]
         source: kube::Error,
     },
+    #[error("writing an event about {object} failed")]
+    WriteEvent {
+        object: ObjectRef,
+        #[source]
+        source: kube::Error,
+    },
     #[error("a request about {} got no answer in time", .kind.as_str())]
     Await { kind: Kind },
 }
@@ -137,7 +144,8 @@ impl Error {
             | Self::Watch { source, .. }
             | Self::Get { source, .. }
             | Self::PatchMetadata { source, .. }
-            | Self::PatchStatus { source, .. } => source,
+            | Self::PatchStatus { source, .. }
+            | Self::WriteEvent { source, .. } => source,
             Self::Await { .. } => return Class::Transient,
         };
         let kube::Error::Api(status) = source else {
@@ -251,9 +259,58 @@ impl Cluster {
             .map_err(wrap)
     }
 
+    /// Creates an Event about an object; one that is there already is a conflict.
+    pub(crate) async fn create_event(
+        &self,
+        object: &ObjectRef,
+        event: &Event,
+    ) -> Result<(), Error> {
+        count(&self.metrics.requests);
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let api = self.events(object);
+        let written = in_time(object.kind, api.create(&params, event)).await?;
+        written.map_err(about(object))?;
+        Ok(())
+    }
+
+    pub(crate) async fn fetch_event(&self, object: &ObjectRef, name: &str) -> Result<Event, Error> {
+        count(&self.metrics.requests);
+        let api = self.events(object);
+        let found = in_time(object.kind, api.get(name)).await?;
+        found.map_err(about(object))
+    }
+
+    /// Changes an Event that is there.
+    pub(crate) async fn write_event(
+        &self,
+        object: &ObjectRef,
+        name: &str,
+        body: &Value,
+    ) -> Result<(), Error> {
+        count(&self.metrics.requests);
+        let (api, params, patch) = (self.events(object), params(), Patch::Merge(body));
+        let written = in_time(object.kind, api.patch(name, &params, &patch)).await?;
+        written.map_err(about(object))?;
+        Ok(())
+    }
+
+    fn events(&self, object: &ObjectRef) -> Api<Event> {
+        Api::namespaced(self.client.clone(), &object.namespace)
+    }
+
     fn api(&self, object: &ObjectRef) -> Api<Sighted> {
         let resource = resource(object.kind);
         Api::namespaced_with(self.client.clone(), &object.namespace, &resource)
+    }
+}
+
+fn about(object: &ObjectRef) -> impl Fn(kube::Error) -> Error {
+    |source| Error::WriteEvent {
+        object: object.clone(),
+        source,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What every controller shares.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,8 +8,10 @@ use bindery_core::{Kind, Moment};
 use bindery_engine::Engine;
 use bindery_sources::{Id, Meta, Object};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::cluster::{Cluster, KINDS, Sighted};
+use crate::events::Notices;
 use crate::publishing;
 use crate::state::State;
 use crate::status::Seen;
@@ -56,11 +58,14 @@ pub(crate) struct Context {
     pub(crate) zones: WorkQueue,
     pub(crate) records: WorkQueue,
     pub(crate) endpoints: WorkQueue,
+    pub(crate) notices: Notices,
     pub(crate) synced: watch::Sender<bool>,
     pub(crate) changes: watch::Sender<u64>,
     state: Mutex<State>,
     /// The kinds of which not everything was read yet.
     unread: Mutex<BTreeSet<Kind>>,
+    /// When something was last heard of each kind.
+    heard: Mutex<BTreeMap<Kind, Instant>>,
     open: AtomicBool,
 }
 
@@ -79,10 +84,12 @@ impl Context {
             zones: WorkQueue::default(),
             records: WorkQueue::default(),
             endpoints: WorkQueue::default(),
+            notices: Notices::default(),
             synced: watch::Sender::new(false),
             changes: watch::Sender::new(0),
             state: Mutex::default(),
             unread: Mutex::new(KINDS.into()),
+            heard: Mutex::default(),
             open: AtomicBool::new(false),
         }
     }
@@ -143,7 +150,9 @@ impl Context {
         let (spec, status) = (object.spec(), Seen::read(&object.status()));
         let labels = object.metadata.labels.unwrap_or_default();
         let object = Object::new(meta, labels, spec);
-        let affected = self.state().see(object, status);
+        // What was there before the start may have been served for years.
+        let since = self.open.load(Ordering::SeqCst).then(Instant::now);
+        let affected = self.state().see(object, status, since);
         self.push_if_open(affected);
     }
 
@@ -180,6 +189,17 @@ impl Context {
         zone::declare_held(self);
         self.engine.open();
         self.synced.send_replace(true);
+    }
+
+    /// Notes that the API said something about a kind, if only that nothing changed.
+    pub(crate) fn hear(&self, kind: Kind) {
+        self.heard().insert(kind, Instant::now());
+    }
+
+    /// When something was last heard of each kind.
+    pub(crate) fn heard(&self) -> MutexGuard<'_, BTreeMap<Kind, Instant>> {
+        // No code that can panic runs under the lock; a poisoned one holds a sound state.
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Before everything was read, nothing is visited.

@@ -1,6 +1,7 @@
 //! The tasks of the controllers and the handle to them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bindery_core::Kind;
 use bindery_engine::{Engine, SyncEvents, ZoneEvents};
@@ -12,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::{Cluster, KINDS};
 use crate::context::{Clock, Context, Settings};
-use crate::metrics::Metrics;
+use crate::events::write_events;
+use crate::metrics::{Metrics, QueueLen};
 use crate::publishing::recover;
 use crate::rows::{Row, rows};
 use crate::watching::watch_kind;
@@ -79,6 +81,10 @@ impl Controllers {
                 "zone listener",
                 Box::pin(listen_zones(Arc::clone(&ctx), zones, stop.clone())),
             ),
+            (
+                "events",
+                Box::pin(write_events(Arc::clone(&ctx), stop.clone())),
+            ),
         ];
         (Handle(ctx), tasks)
     }
@@ -95,6 +101,31 @@ impl Handle {
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.0.cluster.metrics
+    }
+
+    /// How many objects of each controller are how far.
+    #[must_use]
+    pub fn queues(&self) -> [QueueLen; 3] {
+        let ctx = &self.0;
+        [
+            ctx.zones.len("zones"),
+            ctx.records.len("records"),
+            ctx.endpoints.len("endpoints"),
+        ]
+    }
+
+    /// Kubernetes Events that wait to be written.
+    #[must_use]
+    pub fn events_waiting(&self) -> usize {
+        self.0.notices.len()
+    }
+
+    /// How long ago something was last heard of each kind, an event or a bookmark.
+    #[must_use]
+    pub fn cache_ages(&self) -> Vec<(Kind, Duration)> {
+        let heard = self.0.heard();
+        let ages = heard.iter().map(|(kind, at)| (*kind, at.elapsed()));
+        ages.collect()
     }
 
     /// All objects as a person sees them.
@@ -182,7 +213,14 @@ async fn listen(ctx: Arc<Context>, events: SyncEvents, stop: CancellationToken) 
             () = stop.cancelled() => return,
             event = events.pop() => event,
         };
-        let received = ctx.state().receive(event);
+        let received = {
+            let mut state = ctx.state();
+            let received = state.receive(event);
+            if let Some(served) = received.as_ref().and_then(|id| state.served(id)) {
+                ctx.cluster.metrics.served_seconds.observe_duration(served);
+            }
+            received
+        };
         ctx.push_all(received);
     }
 }

@@ -7,6 +7,7 @@ use bindery_sources::{Id, Life};
 
 use crate::cluster::Error;
 use crate::context::Context;
+use crate::events;
 use crate::publishing::{self, News, Plan, STEPS_MAX};
 use crate::work::Visit;
 
@@ -49,6 +50,7 @@ async fn report(object: &Id, ctx: &Context, news: &News) -> Result<(), Error> {
             conditions::status(news, &said, (seen, now))
         })
         .await?;
+        events::tell(object, ctx, conditions::main(&said));
     }
     publishing::told(object, ctx, news, shown);
     Ok(())

@@ -7,6 +7,7 @@
 mod cluster;
 mod context;
 mod endpoint;
+mod events;
 mod lean;
 mod metrics;
 mod publishing;
@@ -23,5 +24,5 @@ mod controllers;
 pub use context::{Clock, ServerAddress, Settings, Tenure};
 pub use controllers::{Controllers, Handle, Task};
 pub use lean::lean_metadata;
-pub use metrics::Metrics;
+pub use metrics::{Metrics, QueueLen};
 pub use rows::Row;

@@ -2,8 +2,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bindery_engine::Histogram;
+
+/// Seconds from seeing an object to serving it: some milliseconds on one machine, a second where
+/// other servers fetch the zone, minutes where a name server was away.
+const SERVED_SECONDS: &[f64] = &[
+    0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+    300.0,
+];
+
 /// Counters since the start; read by whoever serves metrics.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Metrics {
     /// Requests to the Kubernetes API, of every sort.
     pub requests: AtomicU64,
@@ -17,6 +26,43 @@ pub struct Metrics {
     pub faults: AtomicU64,
     /// Watches that had to begin again with a list.
     pub watch_restarts: AtomicU64,
+    /// Kubernetes Events written, repeats among them.
+    pub events_written: AtomicU64,
+    /// Kubernetes Events that were not written: too many waited, or the API did not take them.
+    pub events_dropped: AtomicU64,
+    /// How long it took from seeing a new generation of an object until all of it was served.
+    pub served_seconds: Histogram,
+}
+
+/// How many objects of one controller are how far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLen {
+    /// Which controller: `zones`, `records` or `endpoints`.
+    pub queue: &'static str,
+    /// Objects that wait for a visit.
+    pub waiting: usize,
+    /// Visits under way.
+    pub running: usize,
+    /// Objects that are visited at a set time, after a failure mostly.
+    pub scheduled: usize,
+    /// Visits since the start that failed and were tried again.
+    pub retries: u64,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            requests: AtomicU64::default(),
+            metadata_writes: AtomicU64::default(),
+            status_writes: AtomicU64::default(),
+            zone_status_writes: AtomicU64::default(),
+            faults: AtomicU64::default(),
+            watch_restarts: AtomicU64::default(),
+            events_written: AtomicU64::default(),
+            events_dropped: AtomicU64::default(),
+            served_seconds: Histogram::new(SERVED_SECONDS),
+        }
+    }
 }
 
 /// Counts one more.

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::cluster::{Class, Error};
 use crate::context::Context;
+use crate::events::Voice;
 use crate::metrics::count;
 use crate::state::{Asked, Progress, Shown, State};
 use crate::status::{Seen, Told, body, digest, keep_others};
@@ -208,6 +209,10 @@ pub(crate) async fn write_status(
             return Ok(());
         };
         let memory = &mut progress.memory;
+        if progress.voice == Voice::Unknown {
+            // After a start, what stands in the object is what its author knows.
+            progress.voice = Voice::of(memory.seen.said(object.kind));
+        }
         let status = status(&memory.seen, ctx.clock.now());
         let wanted = digest(&status);
         if !memory.differs(wanted) {

@@ -9,6 +9,7 @@ use bindery_sources::{Id, Life};
 
 use crate::cluster::Error;
 use crate::context::Context;
+use crate::events;
 use crate::publishing::{self, News, Plan, STEPS_MAX};
 use crate::work::Visit;
 
@@ -51,6 +52,7 @@ async fn report(object: &Id, ctx: &Context, news: &News) -> Result<(), Error> {
             conditions::status(object, news, &ready, (seen, now))
         })
         .await?;
+        events::tell(object, ctx, &ready);
     }
     publishing::told(object, ctx, news, shown);
     Ok(())

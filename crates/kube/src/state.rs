@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use bindery_core::zones::{SyncEvent, Verdict, Withdrawal, ZoneEvent};
+use bindery_core::zones::{ClaimOutcome, SyncEvent, Verdict, Withdrawal, ZoneEvent};
 use bindery_core::{Kind, Name, ObjectRef, Reason, RecordKey};
 use bindery_sources::{Catalog, Id, Meta, Object};
 use tokio::time::Instant;
 
+use crate::events::Voice;
 use crate::status::{Memory, Seen};
 use crate::zone::ZoneProgress;
 
@@ -38,7 +40,11 @@ pub(crate) struct Progress {
     /// Whether nothing but the last declaration is left in DNS.
     pub(crate) settled: bool,
     pub(crate) shown: Option<Shown>,
+    /// What its author was last told in an Event, or could have been.
+    pub(crate) voice: Voice,
     pub(crate) zones: Box<[Id]>,
+    /// When its newest generation was seen, until that is served or its author is told why not.
+    pub(crate) since: Option<Instant>,
     /// Until when it is not told that it has no zone.
     pub(crate) patience: Option<Instant>,
 }
@@ -77,16 +83,26 @@ impl State {
     }
 
     /// Takes in an object as it was seen, and returns the objects to visit.
-    pub(crate) fn see(&mut self, object: Object, status: Seen) -> BTreeSet<Id> {
+    pub(crate) fn see(
+        &mut self,
+        object: Object,
+        status: Seen,
+        since: Option<Instant>,
+    ) -> BTreeSet<Id> {
         if self.is_known(&object.meta) {
             return BTreeSet::new();
         }
         let id = Id::clone(&object.meta.object);
+        let known = self.catalog.meta(&id).map(|meta| meta.generation);
+        let is_new = known != Some(object.meta.generation);
         let mut affected = self.catalog.upsert(object);
         let Some(id) = self.catalog.meta(&id).map(|meta| Id::clone(&meta.object)) else {
             return affected;
         };
         let progress = self.progress.entry(Id::clone(&id)).or_default();
+        if is_new {
+            progress.since = since;
+        }
         let seen = std::mem::replace(&mut progress.memory.seen, status);
         // Somebody wrote over us, or a write of ours whose answer was lost arrived late.
         if progress.memory.is_overwritten(&seen) {
@@ -132,6 +148,17 @@ impl State {
         Some(id)
     }
 
+    /// How long it took until the newest generation of an object was served, told once.
+    pub(crate) fn served(&mut self, id: &ObjectRef) -> Option<Duration> {
+        let progress = self.progress.get_mut(id)?;
+        let outcomes = &progress.receipt.as_ref()?.outcomes;
+        let is_served = |outcome: &ClaimOutcome| matches!(outcome.verdict, Verdict::Programmed(_));
+        if outcomes.is_empty() || !outcomes.iter().all(is_served) {
+            return None;
+        }
+        progress.since.take().map(|since| since.elapsed())
+    }
+
     /// Notes where an object is shown and how, and returns the zones whose list of it changed.
     pub(crate) fn show(&mut self, id: &Id, zones: &[Id], shown: Shown) -> BTreeSet<Id> {
         let Some(progress) = self.progress.get_mut(id) else {
@@ -139,6 +166,10 @@ impl State {
         };
         let before = std::mem::replace(&mut progress.zones, zones.into());
         let was = progress.shown.replace(shown);
+        if !shown.good {
+            // From here on it is somebody else's time that passes.
+            progress.since = None;
+        }
         if *before == *zones && was.is_some_and(|was| was.good == shown.good) {
             return BTreeSet::new();
         }

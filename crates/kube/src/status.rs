@@ -3,8 +3,10 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use bindery_api::time_text;
-use bindery_core::{Condition, ConditionStatus, ConditionType, Moment};
+use bindery_core::{Condition, ConditionStatus, ConditionType, Kind, Moment, Reason};
 use serde_json::{Map, Value, json};
+
+use crate::events::Said;
 
 /// Fields that hold times, which do not make a status another one.
 const TIMES: [&str; 3] = ["lastTransitionTime", "lastUpdated", "lastReconciledAt"];
@@ -15,13 +17,23 @@ pub(crate) struct Seen {
     /// Of everything but times and the conditions of others.
     pub(crate) digest: u64,
     /// Since when each of our conditions has its status.
-    conditions: Box<[(ConditionType, ConditionStatus, Moment)]>,
+    conditions: Box<[Standing]>,
     /// Whether others write conditions too.
     pub(crate) has_others: bool,
     /// The time of the last change in DNS.
     pub(crate) updated: Option<Moment>,
     /// A number for the hash of what was published.
     pub(crate) hash: Option<u64>,
+}
+
+/// One of our conditions as it stands in a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Standing {
+    kind: ConditionType,
+    status: ConditionStatus,
+    /// `None` where an older or newer Bindery used a word that we do not know.
+    reason: Option<Reason>,
+    since: Moment,
 }
 
 impl Seen {
@@ -48,8 +60,35 @@ impl Seen {
     pub(crate) fn since(&self, condition: &Condition, now: Moment) -> Moment {
         self.conditions
             .iter()
-            .find(|(kind, status, _)| (*kind, *status) == (condition.kind, condition.status))
-            .map_or(now, |(_, _, since)| *since)
+            .find(|one| (one.kind, one.status) == (condition.kind, condition.status))
+            .map_or(now, |one| one.since)
+    }
+
+    /// What the main condition of an object of this kind says.
+    pub(crate) fn said(&self, kind: Kind) -> Option<Said> {
+        let find = |kind| self.conditions.iter().find(|one| one.kind == kind);
+        let is_good = |one: &Standing| one.status == ConditionStatus::True;
+        let main = match kind {
+            Kind::DnsEndpoint => find(ConditionType::Accepted)
+                .filter(|accepted| !is_good(accepted))
+                .or_else(|| find(ConditionType::Programmed)),
+            Kind::DnsZone
+            | Kind::ARecord
+            | Kind::AaaaRecord
+            | Kind::CnameRecord
+            | Kind::TxtRecord
+            | Kind::MxRecord
+            | Kind::NsRecord
+            | Kind::SrvRecord
+            | Kind::CaaRecord
+            | Kind::PtrRecord => find(ConditionType::Ready),
+        };
+        main.and_then(|main| {
+            Some(Said {
+                good: is_good(main),
+                reason: main.reason?,
+            })
+        })
     }
 }
 
@@ -164,14 +203,19 @@ fn feed_fields(fields: &Map<String, Value>, but: &[&str], hasher: &mut DefaultHa
     }
 }
 
-fn condition(value: &Value) -> Option<(ConditionType, ConditionStatus, Moment)> {
+fn condition(value: &Value) -> Option<Standing> {
     let status = match value["status"].as_str()? {
         "True" => ConditionStatus::True,
         "False" => ConditionStatus::False,
         _ => ConditionStatus::Unknown,
     };
     let since = moment(value["lastTransitionTime"].as_str()?)?;
-    Some((condition_type(value)?, status, since))
+    Some(Standing {
+        kind: condition_type(value)?,
+        status,
+        reason: value["reason"].as_str().and_then(Reason::from_word),
+        since,
+    })
 }
 
 fn condition_type(value: &Value) -> Option<ConditionType> {

@@ -86,6 +86,7 @@ async fn follow(ctx: &Context, kind: Kind, version: &mut Option<String>) -> Resu
     } else {
         let listed = list(ctx, kind).await?;
         *version = Some(listed.clone());
+        ctx.hear(kind);
         ctx.mark_synced(kind);
         listed
     };
@@ -97,6 +98,9 @@ async fn follow(ctx: &Context, kind: Kind, version: &mut Option<String>) -> Resu
             Ok(Some(event)) => event?,
             Ok(None) | Err(_) => return Ok(round),
         };
+        if !matches!(event, WatchEvent::Error(_)) {
+            ctx.hear(kind);
+        }
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 note(version, &object);

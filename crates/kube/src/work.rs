@@ -12,6 +12,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::metrics::QueueLen;
+
 /// Visits of one controller at the same time. Each waits for one API request, so this is also the
 /// number of writes in flight; a real API server takes some hundred of one client.
 pub(crate) const VISITS_MAX: usize = 128;
@@ -53,6 +55,7 @@ struct Waiting {
     later: BTreeSet<(Instant, Id)>,
     due: BTreeMap<Id, Instant>,
     failures: BTreeMap<Id, Failures>,
+    retries: u64,
 }
 
 impl WorkQueue {
@@ -60,6 +63,18 @@ impl WorkQueue {
     pub(crate) fn push(&self, id: Id) {
         self.lock().push(id);
         self.arrived.notify_one();
+    }
+
+    /// How many objects are how far.
+    pub(crate) fn len(&self, queue: &'static str) -> QueueLen {
+        let waiting = self.lock();
+        QueueLen {
+            queue,
+            waiting: waiting.order.len(),
+            running: waiting.busy.len(),
+            scheduled: waiting.later.len(),
+            retries: waiting.retries,
+        }
     }
 
     /// Visits objects until `stop`; visits under way are finished.
@@ -139,6 +154,7 @@ impl Waiting {
                 Some(at)
             }
             Visit::Failed => {
+                self.retries += 1;
                 let failures = self.failures.entry(Id::clone(id)).or_default();
                 Some(now + failures.fail(&RETRY, spread(&id.uid)))
             }

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::cluster::Error;
 use crate::context::{Context, Tenure};
+use crate::events;
 use crate::publishing::{STEPS_MAX, write_status};
 use crate::state::Shown;
 use crate::work::Visit;
@@ -278,6 +279,7 @@ async fn report(object: &Id, ctx: &Context, observed: &Observed) -> Result<Visit
     })
     .await?;
     let ready = &said[0];
+    events::tell(object, ctx, ready);
     let shown = Shown {
         good: ready.status == bindery_core::ConditionStatus::True,
         reason: ready.reason,

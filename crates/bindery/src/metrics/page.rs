@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use bindery_embedded::EmbeddedApi;
 use bindery_engine::Engine;
 use bindery_kube::Handle;
 use prometheus_client::encoding::text::encode;
@@ -15,7 +16,9 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::objects::{ControllerCounters, EngineCounters};
+use super::api::ApiNumbers;
+use super::controllers::ControllerNumbers;
+use super::engine::EngineNumbers;
 use super::process::Process;
 use super::readiness::Readiness;
 
@@ -35,12 +38,18 @@ impl Sources {
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("bindery_build", "The running version", build);
         registry.register_collector(Box::new(Process::new()));
-        registry.register_collector(Box::new(EngineCounters(engine)));
-        registry.register_collector(Box::new(ControllerCounters(controllers)));
+        registry.register_collector(Box::new(EngineNumbers(engine)));
+        registry.register_collector(Box::new(ControllerNumbers(controllers)));
         Self {
             registry,
             readiness,
         }
+    }
+
+    /// Numbers of the embedded API too.
+    pub(crate) fn with_api(mut self, api: EmbeddedApi) -> Self {
+        self.registry.register_collector(Box::new(ApiNumbers(api)));
+        self
     }
 }
 
@@ -82,3 +91,6 @@ async fn readyz(State(sources): State<Arc<Sources>>) -> impl IntoResponse {
         format!("waiting for {}\n", waiting.join(", ")),
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -75,11 +75,10 @@ impl Own {
     pub(super) fn see(&mut self, zone: &Name, content: &ZoneContent) {
         let key = RecordKey::new(zone.clone(), RecordType::Soa);
         self.seen = content.sets.get(&key).and_then(|set| {
-            let data = set.data().first()?;
-            match data {
-                RecordData::Soa(soa) => Some((set.ttl, (**soa).clone())),
-                _ => None,
-            }
+            let RecordData::Soa(soa) = set.data().first()? else {
+                return None;
+            };
+            Some((set.ttl, (**soa).clone()))
         });
     }
 
@@ -101,11 +100,8 @@ impl Own {
         ahead: Option<Serial>,
     ) -> Option<Record> {
         let (seen_ttl, seen) = self.seen.as_ref()?;
-        let (ttl, soa) = self
-            .wanted
-            .as_ref()
-            .unwrap_or(&(*seen_ttl, seen.clone()))
-            .clone();
+        let wanted = self.wanted.clone();
+        let (ttl, soa) = wanted.unwrap_or_else(|| (*seen_ttl, seen.clone()));
         let edited = ttl != *seen_ttl
             || Soa {
                 serial: seen.serial,

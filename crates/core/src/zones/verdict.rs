@@ -142,6 +142,15 @@ impl Zones {
         events
     }
 
+    /// The positions of the followers that do not have the serial that the lead has of a zone; none
+    /// of a zone that is retired.
+    #[must_use]
+    pub fn behind(&self, name: &Name) -> Vec<usize> {
+        let zone = self.known.get(name);
+        let zone = zone.filter(|zone| zone.declared.is_some());
+        zone.map_or_else(Vec::new, |zone| zone.fleet.behind().collect())
+    }
+
     /// How one zone is now.
     #[must_use]
     pub fn zone_event(&self, name: &Name) -> Option<ZoneEvent> {

@@ -19,7 +19,7 @@ use super::body::ApiBody;
 use super::failure::Failure;
 use super::present::{View, row_object};
 use super::request::{Form, Part, Query, Target, segments};
-use super::{Core, EmbeddedApi};
+use super::{Core, EmbeddedApi, tally};
 
 /// How long a client may take to send a body; 3 MiB at a modem's speed would be longer.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -140,6 +140,20 @@ where
     B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
 {
     let (parts, body) = request.into_parts();
+    let mut verb = tally::verb_of(&parts.method);
+    let response = answer_whole(core, (parts, body), &mut verb).await;
+    core.tally.count(verb, response.status());
+    response
+}
+
+async fn answer_whole<B>(
+    core: &Arc<Core>,
+    (parts, body): (Parts, B),
+    verb: &mut &'static str,
+) -> Response<ApiBody>
+where
+    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send,
+{
     let reading = Limited::new(body, BODY_BYTES_MAX).collect();
     let body = match tokio::time::timeout(BODY_TIMEOUT, reading).await {
         Ok(Ok(body)) => body.to_bytes(),
@@ -155,7 +169,7 @@ where
     };
     let pretty = Query::parse(parts.uri.query()).is_true("pretty");
     let yaml = Form::is_yaml(&parts.headers);
-    match dispatch(core, parts, body).await {
+    match dispatch(core, (parts, body), verb).await {
         Ok(reply) if yaml => accepted(reply.in_yaml()),
         Ok(reply) if pretty => accepted(reply.indented()),
         Ok(reply) => accepted(reply),
@@ -163,7 +177,12 @@ where
     }
 }
 
-async fn dispatch(core: &Arc<Core>, parts: Parts, body: Bytes) -> Result<Reply, Failure> {
+/// Answers a request, and says in `verb` what it turned out to be.
+async fn dispatch(
+    core: &Arc<Core>,
+    (parts, body): (Parts, Bytes),
+    verb: &mut &'static str,
+) -> Result<Reply, Failure> {
     let path = parts.uri.path().to_owned();
     let segments = segments(&path);
     let kinds = core.registry.current(&core.store);
@@ -175,6 +194,7 @@ async fn dispatch(core: &Arc<Core>, parts: Parts, body: Bytes) -> Result<Reply, 
     if target.is_old_watch(&segments) {
         query.set("watch", "true");
     }
+    *verb = tally::verb(&parts.method, &target, &query);
     let form = Form::accepted(&parts.headers)?;
     let now = core.environment.now();
     let call = Call {

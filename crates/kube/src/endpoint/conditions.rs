@@ -25,17 +25,22 @@ pub(super) fn conditions(news: &News) -> [Condition; 2] {
     ]
 }
 
+/// The one of the two that says how the object is: what is not accepted cannot be programmed.
+pub(super) fn main(conditions: &[Condition; 2]) -> &Condition {
+    let [accepted, programmed] = conditions;
+    if accepted.status == ConditionStatus::True {
+        programmed
+    } else {
+        accepted
+    }
+}
+
 /// What people see of it.
 pub(super) fn shown(conditions: &[Condition; 2]) -> Shown {
-    let [accepted, programmed] = conditions;
-    let good = |condition: &Condition| condition.status == ConditionStatus::True;
+    let main = main(conditions);
     Shown {
-        good: good(accepted) && good(programmed),
-        reason: if good(accepted) {
-            programmed.reason
-        } else {
-            accepted.reason
-        },
+        good: main.status == ConditionStatus::True,
+        reason: main.reason,
     }
 }
 

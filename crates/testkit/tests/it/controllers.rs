@@ -3,6 +3,7 @@
 mod bench;
 mod crowd;
 mod endpoints;
+mod events;
 mod records;
 mod restart;
 mod zones;

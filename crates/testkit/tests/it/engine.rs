@@ -11,9 +11,10 @@ use std::{
 
 use bindery_core::{
     Adoption, Claim, Declaration, Kind, Name, ObjectRef, Record, RecordKey,
+    fleet::{Member, Role},
     zones::{Hosting, Limits, SyncEvent, Tenancy, Verdict, ZoneDeclaration},
 };
-use bindery_engine::{Engine, Servers, SyncEvents};
+use bindery_engine::{Engine, Servers, Station, SyncEvents};
 use bindery_testkit::{FakeNameServer, Fate, Faultless, Faults, Operation};
 use tokio_util::sync::CancellationToken;
 
@@ -29,9 +30,16 @@ struct Running {
 
 /// An engine on a server with one zone of somebody else's.
 fn start(faults: impl Faults) -> Running {
+    start_with(faults, Arc::new([]))
+}
+
+fn start_with(faults: impl Faults, followers: Arc<[Station]>) -> Running {
     let server = FakeNameServer::new(faults);
     server.add_zone(&zone(), &[]);
-    let servers = Servers::one("192.0.2.53:53", Arc::new(server.clone()), None);
+    let servers = Servers {
+        followers,
+        ..Servers::one("192.0.2.53:53", Arc::new(server.clone()), None)
+    };
     let stop = CancellationToken::new();
     let (engine, run) = Engine::start(servers, Limits::default(), stop.clone());
     let events = engine.listen(|_| true);
@@ -247,4 +255,43 @@ async fn stopping_waits_for_the_update_on_its_way() {
     running.stop.cancel();
     running.task.await.expect("the engine does not panic");
     assert_eq!(running.server.lines(&zone()).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_lacks_a_zone_is_counted_as_behind_until_the_zone_goes() {
+    let member = Member {
+        address: "192.0.2.54:53".into(),
+        role: Role::Secondary,
+    };
+    let station = Station {
+        member: member.clone(),
+        server: Arc::new(FakeNameServer::default()),
+        host: None,
+    };
+    let running = start_with(Faultless, Arc::new([station]));
+    let becomes = async |count: usize| {
+        let wanted = vec![(member.clone(), count)];
+        while running.engine.behind() != wanted {
+            tokio::time::sleep(Duration::from_millis(10)).await; // pause between polls
+        }
+    };
+    let limit = Duration::from_mins(1);
+    let grown = tokio::time::timeout(limit, becomes(1)).await;
+    grown.expect("it does not have the zone");
+    running.engine.retire_zone(zone());
+    let shrunk = tokio::time::timeout(limit, becomes(0)).await;
+    shrunk.expect("nobody wants the zone any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn answered_updates_are_measured() {
+    let running = start(Faultless);
+    running
+        .engine
+        .declare(declaration("www", "www.example.com. 300 IN A 192.0.2.1"));
+    verdicts(&running.events, 1).await;
+    let metrics = running.engine.metrics();
+    assert_eq!(metrics.update_seconds.distribution().count, 1);
+    let sets = metrics.update_sets.distribution();
+    assert_eq!((sets.count, sets.sum.to_bits()), (1, 1.0_f64.to_bits()));
 }

@@ -80,6 +80,22 @@ fn the_zone_can_be_transferred_with_the_key_only(server: Server) -> Result<()> {
     Ok(())
 }
 
+/// What somebody who builds alerts relies on; all of them stand in `docs/metrics.md`.
+const METRICS: [&str; 12] = [
+    "bindery_update_duration_seconds",
+    "bindery_update_sets",
+    "bindery_served_duration_seconds",
+    "bindery_server_behind_zones",
+    "bindery_cache_age_seconds",
+    "bindery_engine_inbox_objects",
+    "bindery_visits",
+    "bindery_visit_retries",
+    "bindery_api_watch_restarts",
+    "bindery_events_written",
+    "bindery_events_dropped",
+    "bindery_embedded_requests",
+];
+
 fn pages_for_machines_tell_the_truth(server: Server) -> Result<()> {
     let machine = Machine::quickstart(server)?;
     ensure!(fetch(machine.metrics, "/healthz")?.0 == 200, "it lives");
@@ -91,10 +107,17 @@ fn pages_for_machines_tell_the_truth(server: Server) -> Result<()> {
         let (_, page) = fetch(machine.metrics, "/metrics")?;
         ensure!(page.ends_with("# EOF\n"), "{page}");
         ensure!(page.contains("bindery_build_info{version="), "{page}");
+        for name in METRICS {
+            let declared = page.contains(&format!("# TYPE {name} "));
+            ensure!(declared, "{name} is not in\n{page}");
+        }
         let ready = [
             "bindery_objects{kind=\"DNSZone\",state=\"Ready\"} 1",
             "bindery_objects{kind=\"ARecord\",state=\"Ready\"} 1",
             "bindery_objects{kind=\"DNSEndpoint\",state=\"Ready\"} 1",
+            "bindery_embedded_requests_total{verb=\"watch\",code=\"200\"}",
+            "bindery_cache_age_seconds{kind=\"DNSZone\"}",
+            "bindery_events_dropped_total 0",
         ];
         Ok(ready.iter().all(|line| page.contains(line)).then_some(()))
     })

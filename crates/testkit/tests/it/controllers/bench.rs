@@ -22,6 +22,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(super) struct Bench {
     pub(super) client: Client,
+    seen: Client,
     pub(super) server: FakeNameServer,
     tenure: Tenure,
     process: Option<Process>,
@@ -78,6 +79,11 @@ impl Bench {
 
     /// A machine on which nothing runs yet.
     pub(super) async fn stopped(tenure: Tenure) -> Self {
+        Self::behind(tenure, EmbeddedApi::client).await
+    }
+
+    /// A machine on which nothing runs yet, whose controllers see the API through this client.
+    pub(super) async fn behind(tenure: Tenure, seen: fn(&EmbeddedApi) -> Client) -> Self {
         let api = EmbeddedApi::open(Options::in_memory()).expect("memory always opens");
         let client = api.client();
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -89,6 +95,7 @@ impl Bench {
         }
         Self {
             client,
+            seen: seen(&api),
             server: FakeNameServer::default(),
             tenure,
             process: None,
@@ -107,7 +114,7 @@ impl Bench {
         let mut tasks = JoinSet::new();
         tasks.spawn(running);
         let controllers = Controllers {
-            client: self.client.clone(),
+            client: self.seen.clone(),
             engine,
             settings: Settings {
                 tenure: self.tenure,

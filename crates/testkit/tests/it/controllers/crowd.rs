@@ -38,4 +38,8 @@ async fn a_thousand_records_cost_two_writes_each_and_few_of_the_zone() {
     let listed = zone.data["status"]["records"].as_array().map(Vec::len);
     assert_eq!(listed, Some(500));
     assert_eq!(bench.lines().len(), 1000);
+    // Each was waited for once, and none of them longer than a person would.
+    let served = bench.handle().metrics().served_seconds.distribution();
+    assert_eq!(served.count, 1000);
+    assert!(served.sum < 1000.0, "{served:?}");
 }

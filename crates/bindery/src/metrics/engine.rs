@@ -1,0 +1,87 @@
+//! What the engine did, and how its servers are.
+
+use std::fmt;
+
+use bindery_engine::Engine;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::registry::Unit;
+
+use super::encoding::{counters, gauge, gauge_family, histogram};
+
+/// What the engine did.
+pub(super) struct EngineNumbers(pub(super) Engine);
+
+impl fmt::Debug for EngineNumbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EngineNumbers")
+    }
+}
+
+impl Collector for EngineNumbers {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let encoder = &mut encoder;
+        let numbers = self.0.metrics();
+        let rows = [
+            (
+                "batches",
+                "Batches of changes sent; a refused one is sent again in halves",
+                &numbers.batches,
+            ),
+            ("sets_sent", "Record sets sent", &numbers.sets_sent),
+            (
+                "sets_verified",
+                "Record sets read back",
+                &numbers.sets_verified,
+            ),
+            (
+                "sets_refused",
+                "Record sets that a server refused",
+                &numbers.sets_refused,
+            ),
+            (
+                "steps_failed",
+                "Steps that failed and are tried again",
+                &numbers.steps_failed,
+            ),
+            ("transfers", "Transfers of whole zones", &numbers.transfers),
+        ];
+        counters(encoder, "bindery_engine", &rows)?;
+        histogram(
+            encoder,
+            (
+                "bindery_update_duration",
+                "Time until the lead answered an UPDATE with changes",
+            ),
+            Some(&Unit::Seconds),
+            &numbers.update_seconds.distribution(),
+        )?;
+        histogram(
+            encoder,
+            ("bindery_update_sets", "Record sets in an answered UPDATE"),
+            None,
+            &numbers.update_sets.distribution(),
+        )?;
+        gauge(
+            encoder,
+            (
+                "bindery_engine_inbox_objects",
+                "Zones and objects that wait to be taken in by the engine",
+            ),
+            self.0.waiting(),
+        )?;
+        let behind = self.0.behind();
+        let rows = behind.iter().map(|(member, zones)| {
+            let role = member.role.as_str();
+            (vec![("server", &*member.address), ("role", role)], *zones)
+        });
+        gauge_family(
+            encoder,
+            (
+                "bindery_server_behind_zones",
+                "Zones in which a server beside the lead does not have the lead's serial",
+            ),
+            rows,
+        )
+    }
+}
