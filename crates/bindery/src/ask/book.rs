@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use bindery_core::{Kind, ObjectRef};
 use bindery_sources::{Catalog, Decision, Free, Id, Meta, MetadataPatch, ZoneView};
-use serde_json::Value;
 
 use super::thing::Thing;
 
@@ -106,9 +105,9 @@ impl Book {
             .into_iter()
             .flatten()
         {
-            match value {
-                Value::String(text) => notes.insert(key.clone(), text.clone()),
-                _ => notes.remove(key),
+            match value.as_str() {
+                Some(text) => notes.insert(key.clone(), text.to_owned()),
+                None => notes.remove(key),
             };
         }
         let version = self.meta(object).map_or(0, |meta| meta.version);

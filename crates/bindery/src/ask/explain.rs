@@ -32,7 +32,7 @@ struct Way {
 /// One step of the way.
 #[derive(Debug, Serialize)]
 struct Step {
-    step: &'static str,
+    name: &'static str,
     mark: Mark,
     /// What there is to say, line by line.
     lines: Vec<String>,
@@ -66,7 +66,11 @@ impl Way {
                 (Mark::Stopped, lines)
             }
         };
-        self.steps.push(Step { step, mark, lines });
+        self.steps.push(Step {
+            name: step,
+            mark,
+            lines,
+        });
     }
 }
 
@@ -102,7 +106,7 @@ fn lines(way: &Way, paint: Paint) -> Vec<String> {
             Mark::Stopped => Cell::tinted("✗", Mood::Bad),
             Mark::NotReached => Cell::plain("-"),
         };
-        let mut first = vec![mark, Cell::plain(step.step)];
+        let mut first = vec![mark, Cell::plain(step.name)];
         let mut said = step.lines.iter();
         first.extend(said.next().map(Cell::plain));
         rows.push(first);

@@ -125,7 +125,10 @@ async fn transfer_all(places: &[Place], key: Option<&Key>) -> Worlds {
         let server = server.and_then(|address| servers.get(address)).cloned();
         async move {
             let content = match server {
-                Some(server) => server.transfer(zone).await,
+                Some(server) => {
+                    let content = server.transfer(zone).await;
+                    content.map_err(|fault| with_advice(fault, key))
+                }
                 None => Err(Fault::new(
                     FaultKind::Unreachable,
                     "its status names no server yet; say which one with --nameserver",
@@ -139,6 +142,18 @@ async fn transfer_all(places: &[Place], key: Option<&Key>) -> Worlds {
         .buffered(TRANSFERS_MAX)
         .collect()
         .await
+}
+
+/// Without a key most servers refuse transfers.
+fn with_advice(fault: Fault, key: Option<&Key>) -> Fault {
+    if key.is_some() || matches!(fault.kind, FaultKind::Unreachable | FaultKind::NoSuchZone) {
+        return fault;
+    }
+    let message = format!(
+        "{fault}; no key was given: say which with --tsig-key-file, for `bindery up` it is \
+         tsig.key in its data folder"
+    );
+    Fault::new(fault.kind, message)
 }
 
 fn answer(book: Book, places: Vec<Place>, worlds: Worlds, namespace: Option<&str>) -> Answer {
@@ -208,10 +223,7 @@ fn zone_lines(zone: &ZonePlan, paint: Paint) -> Vec<String> {
     )];
     if let Some(fault) = &zone.fault {
         let mark = paint.tint("!", Mood::Bad);
-        lines.push(format!(
-            "  {mark} the zone cannot be read: {fault}; transfers may need --tsig-key-file, which \
-             for `bindery up` is tsig.key in its data folder"
-        ));
+        lines.push(format!("  {mark} the zone cannot be read: {fault}"));
         return lines;
     }
     for waiting in &zone.waiting {

@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use crate::machine::{Machine, Server, code, program, run, text, until};
+use crate::machine::{Machine, Process, Server, code, program, run, text, until};
 
 crate::cases!(
     status_of_a_healthy_machine,
@@ -13,7 +13,7 @@ crate::cases!(
     explain_goes_all_the_way_or_stops,
     plan_of_a_settled_machine_is_empty,
     plan_shows_what_went_behind_its_back,
-    plan_shows_what_waits_to_be_written_down,
+    the_token_of_the_api_is_sent,
     without_an_api_it_says_what_to_do,
 );
 
@@ -40,7 +40,10 @@ fn ask(machine: &Machine, arguments: &[&str]) -> Result<Output> {
 /// What `bindery plan` answers, with the key of the machine.
 fn plan(machine: &Machine, arguments: &[&str]) -> Result<Output> {
     let key = machine.data().join("tsig.key").display().to_string();
-    ask(machine, &[&["plan", "--tsig-key-file", &key], arguments].concat())
+    ask(
+        machine,
+        &[&["plan", "--tsig-key-file", &key], arguments].concat(),
+    )
 }
 
 fn has(text: &str, wanted: &[&str]) -> Result<()> {
@@ -66,7 +69,7 @@ fn wait_for(machine: &Machine, object: &str, reason: &str) -> Result<()> {
     })
 }
 
-/// Waits until a zone's status counts all five objects of the quickstart.
+/// Waits until everything is ready.
 fn settle(machine: &Machine) -> Result<()> {
     until("everything is ready", || {
         let output = ask(machine, &["status"])?;
@@ -93,7 +96,10 @@ fn status_of_a_healthy_machine(server: Server) -> Result<()> {
     let shown = ask(&machine, &["status", "-A", "-o", "json"])?;
     let answer = json(&shown)?;
     ensure!(answer["zones"][0]["zoneName"] == "example.com", "{answer}");
-    ensure!(answer["zones"][0]["servers"][0]["ready"] == true, "{answer}");
+    ensure!(
+        answer["zones"][0]["servers"][0]["ready"] == true,
+        "{answer}"
+    );
     ensure!(answer["total"] == 6, "{answer}");
     let elsewhere = text(&ask(&machine, &["status", "-n", "web"])?)?;
     has(&elsewhere, &["nothing is declared here"])
@@ -101,9 +107,19 @@ fn status_of_a_healthy_machine(server: Server) -> Result<()> {
 
 fn status_names_what_is_not_ready(server: Server) -> Result<()> {
     let machine = Machine::quickstart(server)?;
-    let alias = record("CNAMERecord", "taken", "example-com", "name: www, target: x.example.com.");
+    let alias = record(
+        "CNAMERecord",
+        "taken",
+        "example-com",
+        "name: www, target: x.example.com.",
+    );
     machine.apply(&alias, &[])?;
-    let lost = record("ARecord", "lost", "nowhere", "name: lost, ipv4Addresses: [192.0.2.9]");
+    let lost = record(
+        "ARecord",
+        "lost",
+        "nowhere",
+        "name: lost, ipv4Addresses: [192.0.2.9]",
+    );
     machine.apply(&lost, &[])?;
     wait_for(&machine, "cnamerecord/taken", "Conflict")?;
     wait_for(&machine, "arecord/lost", "NotSelected")?;
@@ -124,9 +140,21 @@ fn status_names_what_is_not_ready(server: Server) -> Result<()> {
 fn explain_goes_all_the_way_or_stops(server: Server) -> Result<()> {
     let machine = Machine::quickstart(server)?;
     settle(&machine)?;
-    for object in ["arecord/www", "a/default/www", "dnsendpoint/shop", "zone/example-com"] {
+    for object in [
+        "arecord/www",
+        "a/default/www",
+        "dnsendpoint/shop",
+        "zone/example-com",
+    ] {
         let shown = text(&ask(&machine, &["explain", object])?)?;
-        let steps = ["object", "claim", "zone", "written down", "servers", "served"];
+        let steps = [
+            "object",
+            "claim",
+            "zone",
+            "written down",
+            "servers",
+            "served",
+        ];
         let steps = steps.map(|step| format!("✓  {step}"));
         has(&shown, &steps.each_ref().map(String::as_str))?;
         has(&shown, &["it is served as declared"])?;
@@ -141,12 +169,23 @@ fn explain_goes_all_the_way_or_stops(server: Server) -> Result<()> {
             "hash ",
         ],
     )?;
-    let lost = record("ARecord", "lost", "nowhere", "name: lost, ipv4Addresses: [192.0.2.9]");
+    let lost = record(
+        "ARecord",
+        "lost",
+        "nowhere",
+        "name: lost, ipv4Addresses: [192.0.2.9]",
+    );
     machine.apply(&lost, &[])?;
     let shown = text(&ask(&machine, &["explain", "arecords/lost"])?)?;
     has(
         &shown,
-        &["✓  claim", "✗  zone", "NotSelected", "-  served", "it stops at: zone"],
+        &[
+            "✓  claim",
+            "✗  zone",
+            "NotSelected",
+            "-  served",
+            "it stops at: zone",
+        ],
     )?;
     let answer = json(&ask(&machine, &["explain", "arecords/lost", "-o", "json"])?)?;
     ensure!(answer["stopsAt"] == "zone", "{answer}");
@@ -161,19 +200,33 @@ fn plan_of_a_settled_machine_is_empty(server: Server) -> Result<()> {
     settle(&machine)?;
     let before = machine.dig(&["+short", "example.com", "SOA"])?;
     let shown = text(&plan(&machine, &[])?)?;
-    has(&shown, &["example.com. dnszone/default/example-com", "  nothing to do"])?;
+    has(
+        &shown,
+        &[
+            "example.com. dnszone/default/example-com",
+            "  nothing to do",
+        ],
+    )?;
     let answer = json(&plan(&machine, &["-o", "json"])?)?;
     let zone = &answer["zones"][0];
-    ensure!(zone["changes"].as_array().is_some_and(Vec::is_empty), "{answer}");
+    ensure!(
+        zone["changes"].as_array().is_some_and(Vec::is_empty),
+        "{answer}"
+    );
     ensure!(zone["fault"].is_null(), "{answer}");
-    ensure!(machine.dig(&["+short", "example.com", "SOA"])? == before, "it wrote");
+    ensure!(
+        machine.dig(&["+short", "example.com", "SOA"])? == before,
+        "it wrote"
+    );
     let unsigned = ask(&machine, &["plan"])?;
-    ensure!(unsigned.status.code() == Some(1), "{}", code(unsigned.status));
+    ensure!(
+        unsigned.status.code() == Some(1),
+        "{}",
+        code(unsigned.status)
+    );
     has(&printed(&unsigned), &["cannot be read", "--tsig-key-file"])
 }
 
-/// The process is stopped, so that it does not put the record back before it is looked at; `run`
-/// would do so within half a minute.
 fn plan_shows_what_went_behind_its_back(server: Server) -> Result<()> {
     let machine = Machine::quickstart(server)?;
     settle(&machine)?;
@@ -186,7 +239,7 @@ fn plan_shows_what_went_behind_its_back(server: Server) -> Result<()> {
     );
     std::fs::write(&script, lines)?;
     let script = script.display().to_string();
-    // Bindery looks at the serial every 30 seconds; should it be faster once, it is tried again.
+    // Bindery looks at the serial every 30 seconds and may be faster once; then it is tried again.
     until("a plan that puts the record back", || {
         text(&run("nsupdate", &["-k", &key, &script])?)?;
         let shown = text(&plan(&machine, &[])?)?;
@@ -196,18 +249,26 @@ fn plan_shows_what_went_behind_its_back(server: Server) -> Result<()> {
     })
 }
 
-fn plan_shows_what_waits_to_be_written_down(server: Server) -> Result<()> {
+fn the_token_of_the_api_is_sent(server: Server) -> Result<()> {
     let mut machine = Machine::quickstart(server)?;
-    settle(&machine)?;
-    // A record without a zone is carried by nobody; when the zone is asked to select it, and
-    // before the controllers have seen that, the plan has it.
-    let process = machine.process()?.pid().to_string();
-    let new = record("ARecord", "new", "example-com", "name: new, ipv4Addresses: [192.0.2.3]");
-    machine.apply(&new, &[])?;
-    wait_for(&machine, "arecord/new", "ReconcileSucceeded")?;
-    ensure!(!process.is_empty(), "it runs");
-    let shown = text(&plan(&machine, &[])?)?;
-    has(&shown, &["nothing to do"])
+    machine.stop("TERM")?;
+    let token = machine.scratch.path().join("token");
+    std::fs::write(&token, "0123456789abcdef0123456789abcdef\n")?;
+    let token = token.display().to_string();
+    let arguments = [
+        machine.arguments(),
+        vec!["--token-file".to_owned(), token.clone()],
+    ];
+    let arguments = arguments.concat();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let _running = Process::start(&arguments, machine.scratch.path(), 9)?;
+    until("it answers those who have the token", || {
+        let output = ask(&machine, &["status", "--token-file", &token])?;
+        Ok(output.status.success().then_some(()))
+    })?;
+    let output = ask(&machine, &["status"])?;
+    ensure!(output.status.code() == Some(1), "{}", code(output.status));
+    has(&String::from_utf8_lossy(&output.stderr), &["--token-file"])
 }
 
 fn without_an_api_it_says_what_to_do(server: Server) -> Result<()> {

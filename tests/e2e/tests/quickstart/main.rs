@@ -3,6 +3,7 @@
 //!
 //! It must *never* leave a process behind: each is stopped by its pid when its case ends.
 
+mod ask;
 mod cluster;
 mod crash;
 mod files;
@@ -52,6 +53,7 @@ fn trials() -> Vec<Trial> {
         kubectl::cases(),
         files::cases(),
         crash::cases(),
+        ask::cases(),
     ];
     let mut trials = Vec::new();
     for (name, case) in everywhere.into_iter().flatten() {

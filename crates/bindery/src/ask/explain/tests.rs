@@ -19,7 +19,7 @@ fn a_ready_record_goes_all_the_way() {
             "✓  claim         www.example.com. 300 IN A 192.0.2.1",
             "✓  zone          example.com. of dnszone/default/example-com",
             "                 by its labels: the zone's spec.recordsFrom[0] selects zone=example-com",
-            "✓  written down  1 lines in the annotation bindery.dev/published",
+            "✓  written down  1 line in the annotation bindery.dev/published",
             "✓  servers       127.0.0.1:5300 primary serial 7 ready",
             "✓  served        Ready=True R: is served",
             "                 hash abc",

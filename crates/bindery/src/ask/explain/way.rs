@@ -242,7 +242,8 @@ fn written(meta: &Meta, claims: &[Claim], thing: &Thing) -> Said {
         .filter(|record| !carried.contains(&(&record.name, &record.data)))
         .collect();
     if missing.is_empty() && meta.held {
-        let line = format!("{} lines in the annotation {PUBLISHED}", lines.len());
+        let s = if lines.len() == 1 { "" } else { "s" };
+        let line = format!("{} line{s} in the annotation {PUBLISHED}", lines.len());
         return Ok(vec![line]);
     }
     let line = format!("the annotation {PUBLISHED} does not have:");

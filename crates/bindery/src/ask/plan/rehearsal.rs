@@ -8,9 +8,9 @@ use bindery_core::zones::{
     Completion, Hosting, Limits, ReadBack, Sent, Step, Verdict, ZoneContent, ZoneDeclaration, Zones,
 };
 use bindery_core::{
-    Change, Claim, Fault, FaultKind, Name, ObjectRef, Problem, Record, RecordKey, RecordSet,
+    Change, Claim, Fault, FaultKind, Name, ObjectRef, Problem, Reason, Record, RecordKey, RecordSet,
 };
-use bindery_sources::{self as sources, Id, ZoneStanding};
+use bindery_sources::{self as sources, Id, Meta, ZoneStanding};
 use serde::Serialize;
 
 use crate::ask::book::Book;
@@ -127,10 +127,7 @@ impl Rehearsal {
 
     /// Declares an object, after what has to be written down in it.
     fn declare(&mut self, id: &Id) {
-        let carried = self
-            .book
-            .meta(id)
-            .map_or_else(Vec::new, |meta| meta.lines());
+        let carried = self.book.meta(id).map_or_else(Vec::new, Meta::lines);
         let mut step = self.decide(id).map(|decision| decision.step);
         let mut is_new = false;
         if let Some(sources::Step::Admit(patch)) = &step {
@@ -313,7 +310,12 @@ impl Rehearsal {
             return;
         };
         for problem in &decision.problems {
-            let refused = refused(id, problem.to_string());
+            let message = if problem.reason == Reason::Invalid {
+                problem.to_string()
+            } else {
+                problem.message.clone()
+            };
+            let refused = refused(id, message);
             let zone = decision.zones.first();
             let zone = zone.and_then(|zone| self.book.zone(zone)?.name.cloned());
             match zone {
