@@ -39,18 +39,15 @@ impl Listing {
             .with_context(|| format!("--server {url} is no URL; write http://127.0.0.1:6430"))?;
         let mut config = Config::new(parsed);
         if let Some(file) = &flags.token_file {
-            // Read here once, so that the message names the flag.
-            std::fs::metadata(file)
+            let token = std::fs::read_to_string(file)
                 .with_context(|| format!("cannot read --token-file {}", file.display()))?;
-            config.auth_info.token_file = Some(file.display().to_string());
+            config.auth_info.token = Some(token.trim().to_owned().into());
         }
         let client = Client::try_from(config).context("cannot make a client for the API")?;
-        client.apiserver_version().await.with_context(|| {
-            format!(
-                "no Kubernetes API answers at {url}; start `bindery up`, or say which one with \
-                 --server or --kubeconfig, and with --token-file where it asks for a token"
-            )
-        })?;
+        if let Err(error) = client.apiserver_version().await {
+            let text = refusal(url, &error);
+            return Err(error).context(text);
+        }
         Ok(Self::new(client))
     }
 
@@ -100,4 +97,17 @@ impl Listing {
             }
         }
     }
+}
+
+/// What to do about an API that does not answer as it should.
+fn refusal(url: &str, error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error
+        && [401, 403].contains(&status.code)
+    {
+        return format!("the API at {url} wants a token; give the right one with --token-file");
+    }
+    format!(
+        "no Kubernetes API answers at {url}; start `bindery up`, or say which one with --server or \
+         --kubeconfig"
+    )
 }
