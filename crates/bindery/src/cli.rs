@@ -1,5 +1,7 @@
 //! The command line: flags, their variables, and help that teaches by example.
 
+pub(crate) mod ask;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -24,6 +26,8 @@ Examples:
   In a second terminal:
     dig @127.0.0.1 -p 5300 www.example.com
     kubectl --server=http://127.0.0.1:6430 get dnszones,arecords
+    bindery status
+    bindery explain arecord/www
 
   Against a cluster and a name server that takes signed updates:
     bindery crds | kubectl apply -f -
@@ -31,7 +35,8 @@ Examples:
 
 Exit codes:
   0  it was told to stop, or did what it was asked to do
-  1  it could not start or go on; the last message says what to do
+  1  it could not start or go on, or status found something that is not Ready; the last message
+     says what to do
   2  the command line is wrong";
 
 /// What Bindery is to do.
@@ -41,6 +46,12 @@ pub(crate) enum Command {
     Up(Up),
     /// Run the controllers against a Kubernetes API and an RFC 2136 name server.
     Run(Run),
+    /// Show zones, their servers, and the objects that are not ready.
+    Status(ask::Status),
+    /// Follow one object from its spec to DNS, and say where it stops.
+    Explain(ask::Explain),
+    /// Show what would be written to DNS now, and write nothing.
+    Plan(ask::Plan),
     /// Print all CustomResourceDefinitions as YAML.
     #[command(after_long_help = "Example:\n  bindery crds | kubectl apply -f -")]
     Crds,

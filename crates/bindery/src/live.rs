@@ -4,4 +4,6 @@ mod frame;
 mod overview;
 mod row;
 
-pub(crate) use overview::{Overview, Style};
+pub(crate) use frame::Paint;
+pub(crate) use overview::{Overview, Style, resource};
+pub(crate) use row::{Glimpse, Mood, Row, RowKey};

@@ -23,6 +23,8 @@ mod nameserver;
 mod run;
 mod up;
 
+mod ask;
+
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
@@ -37,7 +39,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match start(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             out::complain(&format!("bindery: {error:#}"));
             ExitCode::FAILURE
@@ -45,14 +47,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn start(cli: Cli) -> Result<()> {
+fn start(cli: Cli) -> Result<ExitCode> {
     let runtime = || tokio::runtime::Runtime::new().context("cannot start threads");
     match cli.command {
-        Command::Up(flags) => runtime()?.block_on(up::up(flags)),
-        Command::Run(flags) => runtime()?.block_on(run::run(flags)),
-        Command::Crds => {
-            out::say(bindery_api::crds_yaml().trim_end());
-            Ok(())
-        }
+        Command::Up(flags) => runtime()?.block_on(up::up(flags))?,
+        Command::Run(flags) => runtime()?.block_on(run::run(flags))?,
+        Command::Status(flags) => return runtime()?.block_on(ask::status(flags)),
+        Command::Explain(flags) => return runtime()?.block_on(ask::explain(flags)),
+        Command::Plan(flags) => return runtime()?.block_on(ask::plan(flags)),
+        Command::Crds => out::say(bindery_api::crds_yaml().trim_end()),
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -76,7 +76,8 @@ fn servers(members: &[Member], key: &Key) -> Result<Servers> {
     })
 }
 
-async fn connect(kubeconfig: Option<&Path>) -> Result<Client> {
+/// A client of the cluster of a kubeconfig, or of the usual places, which answers.
+pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Client> {
     let config = match kubeconfig {
         Some(path) => {
             let read = Kubeconfig::read_from(path)

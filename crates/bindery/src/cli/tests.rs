@@ -34,6 +34,21 @@ fn help_of_run_teaches() {
 }
 
 #[test]
+fn help_of_status_teaches() {
+    insta::assert_snapshot!("help_status", help(&["status"]));
+}
+
+#[test]
+fn help_of_explain_teaches() {
+    insta::assert_snapshot!("help_explain", help(&["explain"]));
+}
+
+#[test]
+fn help_of_plan_teaches() {
+    insta::assert_snapshot!("help_plan", help(&["plan"]));
+}
+
+#[test]
 fn every_flag_has_a_variable() {
     for command in Cli::command().get_subcommands() {
         for argument in command.get_arguments() {

@@ -20,6 +20,25 @@ pub(crate) enum Paint {
     Plain,
 }
 
+impl Paint {
+    /// Colours, unless `NO_COLOR` is set.
+    pub(crate) fn of_terminal() -> Self {
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        if plain { Self::Plain } else { Self::Colours }
+    }
+
+    /// The text in the colour of a mood.
+    pub(crate) fn tint(self, text: &str, mood: Mood) -> String {
+        let colour = match (self, mood) {
+            (Self::Plain, _) => return text.to_owned(),
+            (Self::Colours, Mood::Good) => 32,
+            (Self::Colours, Mood::Waiting) => 33,
+            (Self::Colours, Mood::Bad) => 31,
+        };
+        format!("\x1b[{colour}m{text}\x1b[0m")
+    }
+}
+
 /// The lines of the view: a summary, objects, and problems of the folder.
 pub(crate) fn frame(rows: &BTreeMap<RowKey, Row>, news: &News, canvas: Canvas) -> Vec<String> {
     // One line stays free for the cursor.
@@ -116,14 +135,8 @@ fn problems(news: &News, room: usize, canvas: Canvas) -> Vec<String> {
 
 /// The line with its second word in the colour of the mood.
 fn painted(line: &str, row: &Row, paint: Paint) -> String {
-    let colour = match (paint, row.mood) {
-        (Paint::Plain, _) => return line.to_owned(),
-        (Paint::Colours, Mood::Good) => 32,
-        (Paint::Colours, Mood::Waiting) => 33,
-        (Paint::Colours, Mood::Bad) => 31,
-    };
     match line.split_once(&row.word) {
-        Some((before, after)) => format!("{before}\x1b[{colour}m{}\x1b[0m{after}", row.word),
+        Some((before, after)) => format!("{before}{}{after}", paint.tint(&row.word, row.mood)),
         None => line.to_owned(),
     }
 }

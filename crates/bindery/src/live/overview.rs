@@ -179,7 +179,8 @@ fn watch_all(client: &Client) -> Events {
     streams.collect()
 }
 
-fn resource(crd: &CustomResourceDefinition) -> ApiResource {
+/// How the objects of a definition are reached.
+pub(crate) fn resource(crd: &CustomResourceDefinition) -> ApiResource {
     let version = crd
         .spec
         .versions
@@ -197,10 +198,9 @@ fn canvas() -> Canvas {
     let (width, height) = terminal_size::terminal_size().map_or((80, 24), |(width, height)| {
         (usize::from(width.0), usize::from(height.0))
     });
-    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     Canvas {
         width,
         height,
-        paint: if plain { Paint::Plain } else { Paint::Colours },
+        paint: Paint::of_terminal(),
     }
 }

@@ -1,6 +1,7 @@
 //! `bindery run` on a real kube-apiserver, with a real `named` that Bindery does not manage.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -124,13 +125,59 @@ fn controllers_run_on_a_real_cluster(_: Server) -> Result<()> {
         named,
         runtime,
         kubernetes,
+        scratch,
         ..
     } = stage;
     process.signal("TERM")?;
     let ended = process.wait()?;
     ensure!(ended.code() == Some(0), "{ended}: {}", process.err());
+    let kubeconfig = kubernetes.kubeconfig().display().to_string();
+    plan_without_controllers(&kubeconfig, &named, scratch.path())?;
     runtime.block_on(named.stop());
     drop(kubernetes);
+    Ok(())
+}
+
+/// Where no controllers run, nobody but the plan has seen the objects.
+fn plan_without_controllers(kubeconfig: &str, named: &Named, scratch: &Path) -> Result<()> {
+    let file = scratch.join("apply.yaml");
+    fs::write(&file, ZONE)?;
+    let kubectl = |arguments: &[&str]| {
+        let mut command = Command::new(bindery_e2e::program::kubectl()?);
+        command.arg(format!("--kubeconfig={kubeconfig}"));
+        text(&command.args(arguments).stdin(Stdio::null()).output()?)
+    };
+    kubectl(&["apply", "-f", &file.display().to_string()])?;
+    let key = scratch.join("tsig.key").display().to_string();
+    let address = named.address().to_string();
+    let versions = ["get", "arecords,dnszones,dnsendpoints", "-o"];
+    let versions = [
+        &versions[..],
+        &["jsonpath={.items[*].metadata.resourceVersion}"],
+    ]
+    .concat();
+    let before = kubectl(&versions)?;
+    let output = Command::new(program()?)
+        .args(["plan", "--kubeconfig", kubeconfig, "--nameserver", &address])
+        .args(["--tsig-key-file", &key])
+        .output()?;
+    let plan = text(&output)?;
+    let wanted = [
+        "  ~ arecord/default/www waits to be written down: www.example.com. 3600 IN A 192.0.2.1",
+        "  + www.example.com. 3600 IN A 192.0.2.1",
+        "  ~ dnsendpoint/default/shop waits to be written down: shop.example.com. 60 IN A ",
+        "  ! arecord/default/taken: taken.example.com. A is in DNS already",
+    ];
+    for line in wanted {
+        ensure!(plan.contains(line), "{line:?} is not in\n{plan}");
+    }
+    ensure!(kubectl(&versions)? == before, "the plan wrote into objects");
+    let output = Command::new(program()?)
+        .args(["status", "--kubeconfig", kubeconfig])
+        .output()?;
+    let status = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.code() == Some(1), "{status}");
+    ensure!(status.contains("0 of 4 objects are ready"), "{status}");
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 //!
 //! It must *never* leave a process behind: each is stopped by its pid when its case ends.
 
+mod ask;
 mod cluster;
 mod crash;
 mod docs;
@@ -56,6 +57,7 @@ fn trials() -> Vec<Trial> {
         crash::cases(),
         fleet::cases(),
         docs::cases(),
+        ask::cases(),
     ];
     let mut trials = Vec::new();
     for (name, case) in everywhere.into_iter().flatten() {

@@ -1,0 +1,117 @@
+//! Listed objects with what is decided for each, by the code that the controllers use.
+
+use std::collections::BTreeMap;
+
+use bindery_core::{Kind, ObjectRef};
+use bindery_sources::{Catalog, Decision, Free, Id, Meta, MetadataPatch, ZoneView};
+
+use super::thing::Thing;
+
+/// All listed objects and the catalog of them.
+#[derive(Default)]
+pub(super) struct Book {
+    catalog: Catalog,
+    things: BTreeMap<Id, Thing>,
+}
+
+impl Book {
+    /// A book of these objects. One without name, namespace or UID is left out; no API has such.
+    pub(super) fn new(things: Vec<Thing>) -> Self {
+        let mut book = Self::default();
+        for thing in things {
+            book.enter(thing);
+        }
+        book
+    }
+
+    fn enter(&mut self, thing: Thing) {
+        if let Some(object) = thing.read() {
+            self.things.insert(Id::clone(&object.meta.object), thing);
+            self.catalog.upsert(object);
+        }
+    }
+
+    /// All zone objects.
+    pub(super) fn zones(&self) -> impl Iterator<Item = (&Id, &Thing)> {
+        self.of(|kind| kind == Kind::DnsZone)
+    }
+
+    /// All records and endpoints.
+    pub(super) fn claimants(&self) -> impl Iterator<Item = (&Id, &Thing)> {
+        self.of(|kind| kind != Kind::DnsZone)
+    }
+
+    fn of(&self, wanted: impl Fn(Kind) -> bool) -> impl Iterator<Item = (&Id, &Thing)> {
+        self.things.iter().filter(move |(id, _)| wanted(id.kind))
+    }
+
+    /// An object as it was listed.
+    pub(super) fn thing(&self, object: &ObjectRef) -> Option<&Thing> {
+        self.things.get(object)
+    }
+
+    /// The object of this kind and name.
+    pub(super) fn named(&self, kind: Kind, namespace: &str, name: &str) -> Option<Id> {
+        self.catalog.named(kind, namespace, name)
+    }
+
+    /// A zone with what was made of it.
+    pub(super) fn zone(&self, object: &ObjectRef) -> Option<ZoneView<'_>> {
+        self.catalog.zone(object)
+    }
+
+    /// The metadata of an object.
+    pub(super) fn meta(&self, object: &ObjectRef) -> Option<&Meta> {
+        self.catalog.meta(object)
+    }
+
+    /// What is decided for a record or an endpoint.
+    pub(super) fn decide(&self, object: &ObjectRef, free: Free<'_>) -> Option<Decision> {
+        self.catalog.decide(object, free)
+    }
+
+    /// The zone objects that an object is in. What is being deleted asks for none; then its status
+    /// says where it was.
+    pub(super) fn zones_of(&self, object: &ObjectRef) -> Vec<Id> {
+        let zones = self
+            .decide(object, &|_| false)
+            .map(|decision| decision.zones);
+        match zones {
+            Some(zones) if !zones.is_empty() => zones,
+            Some(_) | None => self.told_zone(object).into_iter().collect(),
+        }
+    }
+
+    fn told_zone(&self, object: &ObjectRef) -> Option<Id> {
+        let thing = self.thing(object)?;
+        thing.metadata.deletion_timestamp.as_ref()?;
+        let zone = thing.status.get("zoneRef")?;
+        let (namespace, name) = (Thing::text(zone, "namespace")?, Thing::text(zone, "name")?);
+        self.named(Kind::DnsZone, namespace, name)
+    }
+
+    /// Goes on as if a patch had been written into an object. Only this book learns of it.
+    pub(super) fn pretend(&mut self, object: &ObjectRef, patch: &MetadataPatch) {
+        let Some(mut thing) = self.things.get(object).cloned() else {
+            return;
+        };
+        let body = patch.body();
+        let metadata = &mut thing.metadata;
+        let finalizers = body["metadata"]["finalizers"].clone();
+        metadata.finalizers = serde_json::from_value(finalizers).unwrap_or_default();
+        let notes = metadata.annotations.get_or_insert_default();
+        for (key, value) in body["metadata"]["annotations"]
+            .as_object()
+            .into_iter()
+            .flatten()
+        {
+            match value.as_str() {
+                Some(text) => notes.insert(key.clone(), text.to_owned()),
+                None => notes.remove(key),
+            };
+        }
+        let version = self.meta(object).map_or(0, |meta| meta.version);
+        metadata.resource_version = Some((version + 1).to_string());
+        self.enter(thing);
+    }
+}

@@ -1,0 +1,258 @@
+//! `bindery plan`: what would be written to DNS now, and nothing is.
+
+mod rehearsal;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Result;
+use bindery_core::fleet::{Member, Role};
+use bindery_core::zones::ZoneContent;
+use bindery_core::{Fault, FaultKind, Name};
+use bindery_dns::Key;
+use bindery_engine::ports::NameServer as _;
+use bindery_sources::Id;
+use futures::StreamExt as _;
+use serde::Serialize;
+
+use self::rehearsal::{Action, Line, Outcome, Refused, Rehearsed, Waiting, Worlds, rehearse};
+use super::book::Book;
+use super::listing::Listing;
+use crate::cli::ask::Plan;
+use crate::data;
+use crate::live::{Mood, Paint};
+
+/// Zones that are transferred at a time.
+const TRANSFERS_MAX: usize = 4;
+
+/// What would be written.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    zones: Vec<ZonePlan>,
+    /// Objects that are in no zone, and zones that cannot be served.
+    no_zone: Vec<Refused>,
+}
+
+/// What would be written into one zone.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ZonePlan {
+    zone_name: String,
+    object: String,
+    server: Option<String>,
+    serial: Option<u32>,
+    changes: Vec<Line>,
+    waiting: Vec<Waiting>,
+    refused: Vec<Refused>,
+    /// Why the zone could not be read.
+    fault: Option<String>,
+}
+
+/// A zone to look at, and where.
+#[derive(Clone, Debug)]
+struct Place {
+    id: Id,
+    zone: Name,
+    server: Option<String>,
+}
+
+/// A name server that can be read and not written: this is all that is asked of it.
+struct ReadOnly(bindery_dns::Server);
+
+impl ReadOnly {
+    async fn transfer(&self, zone: &Name) -> Result<ZoneContent, Fault> {
+        self.0.transfer(zone).await
+    }
+}
+
+/// Shows what would be written.
+pub(crate) async fn plan(flags: Plan) -> Result<ExitCode> {
+    let key = flags.tsig_key_file.as_deref().map(data::read_key);
+    let key = key.transpose()?;
+    let listing = Listing::open(&flags.asking).await?;
+    let book = Book::new(listing.fetch_all().await?);
+    let named = flags.asking.namespace.as_deref();
+    let namespace = match (flags.everywhere.all_namespaces, named) {
+        (true, _) => None,
+        (false, named) => Some(named.unwrap_or_else(|| listing.default_namespace())),
+    };
+    let places = places(&book, &flags.nameserver);
+    let worlds = transfer_all(&places, key.as_ref()).await;
+    let answer = answer(book, places, worlds, namespace);
+    let code = if answer.zones.iter().any(|zone| zone.fault.is_some()) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    };
+    super::answer(flags.asking.output, &answer, lines)?;
+    Ok(code)
+}
+
+/// Where each zone is read: at the server that was named, or at the first of its status.
+fn places(book: &Book, named: &[Member]) -> Vec<Place> {
+    let primary = named.iter().find(|one| one.role == Role::Primary);
+    let named = primary.or_else(|| named.first());
+    let place = |(id, thing): (&Id, &super::thing::Thing)| {
+        let told = || Some(thing.servers().first()?.address.clone());
+        Some(Place {
+            id: Id::clone(id),
+            zone: book.zone(id)?.name?.clone(),
+            server: named.map_or_else(told, |one| Some(one.address.to_string())),
+        })
+    };
+    book.zones().filter_map(place).collect()
+}
+
+async fn transfer_all(places: &[Place], key: Option<&Key>) -> Worlds {
+    let mut servers: BTreeMap<&str, Arc<ReadOnly>> = BTreeMap::new();
+    for address in places.iter().filter_map(|place| place.server.as_deref()) {
+        let server = || bindery_dns::Server::new(address, key.cloned());
+        let entry = servers.entry(address);
+        entry.or_insert_with(|| Arc::new(ReadOnly(server())));
+    }
+    // A zone that two objects declare is transferred from where the first of them says.
+    let mut wanted: BTreeMap<&Name, Option<&str>> = BTreeMap::new();
+    for place in places {
+        let server = wanted.entry(&place.zone).or_default();
+        *server = server.or(place.server.as_deref());
+    }
+    let transfers = wanted.into_iter().map(|(zone, server)| {
+        let server = server.and_then(|address| servers.get(address)).cloned();
+        async move {
+            let content = match server {
+                Some(server) => {
+                    let content = server.transfer(zone).await;
+                    content.map_err(|fault| with_advice(fault, key))
+                }
+                None => Err(Fault::new(
+                    FaultKind::Unreachable,
+                    "its status names no server yet; say which one with --nameserver",
+                )),
+            };
+            (zone.clone(), content)
+        }
+    });
+    let transfers: Vec<_> = transfers.collect();
+    futures::stream::iter(transfers)
+        .buffered(TRANSFERS_MAX)
+        .collect()
+        .await
+}
+
+/// Without a key most servers refuse transfers.
+fn with_advice(fault: Fault, key: Option<&Key>) -> Fault {
+    if key.is_some() || matches!(fault.kind, FaultKind::Unreachable | FaultKind::NoSuchZone) {
+        return fault;
+    }
+    let message = format!(
+        "{fault}; no key was given: say which with --tsig-key-file, for `bindery up` it is \
+         tsig.key in its data folder"
+    );
+    Fault::new(fault.kind, message)
+}
+
+fn answer(book: Book, places: Vec<Place>, worlds: Worlds, namespace: Option<&str>) -> Answer {
+    let seen: BTreeMap<Name, Result<u32, String>> = worlds
+        .iter()
+        .map(|(zone, world)| {
+            let serial = world.as_ref().map(|content| content.serial.0);
+            (zone.clone(), serial.map_err(ToString::to_string))
+        })
+        .collect();
+    let Rehearsed {
+        mut zones,
+        mut no_zone,
+    } = rehearse(book, worlds);
+    let is_shown = |one: &str| namespace.is_none_or(|namespace| namespace == one);
+    no_zone.retain(|refused| is_shown(&refused.namespace));
+    let zones = places.into_iter().filter_map(|place| {
+        let Outcome {
+            changes,
+            waiting,
+            refused,
+        } = zones.remove(&place.zone)?;
+        if !is_shown(&place.id.namespace) {
+            return None;
+        }
+        let seen = seen.get(&place.zone).cloned();
+        Some(ZonePlan {
+            zone_name: place.zone.to_string(),
+            object: place.id.to_string(),
+            server: place.server,
+            serial: seen.as_ref().and_then(|seen| seen.clone().ok()),
+            fault: seen.and_then(Result::err),
+            changes,
+            waiting,
+            refused,
+        })
+    });
+    Answer {
+        zones: zones.collect(),
+        no_zone,
+    }
+}
+
+fn lines(answer: &Answer, paint: Paint) -> Vec<String> {
+    let mut lines = Vec::new();
+    for zone in &answer.zones {
+        lines.extend(zone_lines(zone, paint));
+    }
+    if !answer.no_zone.is_empty() {
+        lines.push("in no zone".to_owned());
+        lines.extend(refusals(&answer.no_zone, paint));
+    }
+    if lines.is_empty() {
+        lines.push("no zone is declared here; -A looks at all namespaces".to_owned());
+    }
+    lines
+}
+
+fn zone_lines(zone: &ZonePlan, paint: Paint) -> Vec<String> {
+    let server = zone.server.as_deref().unwrap_or("no server");
+    let serial = zone.serial.map(|serial| format!(", serial {serial}"));
+    let mut lines = vec![format!(
+        "{} {} at {server}{}",
+        zone.zone_name,
+        zone.object,
+        serial.unwrap_or_default()
+    )];
+    if let Some(fault) = &zone.fault {
+        let mark = paint.tint("!", Mood::Bad);
+        lines.push(format!("  {mark} the zone cannot be read: {fault}"));
+        return lines;
+    }
+    for waiting in &zone.waiting {
+        let mark = paint.tint("~", Mood::Waiting);
+        let written = waiting.lines.join(", ");
+        let text = format!(
+            "  {mark} {} waits to be written down: {written}",
+            waiting.object
+        );
+        lines.push(text);
+    }
+    for line in &zone.changes {
+        let mark = match line.action {
+            Action::Add => paint.tint("+", Mood::Good),
+            Action::Remove => paint.tint("-", Mood::Bad),
+        };
+        lines.push(format!("  {mark} {}", line.record));
+    }
+    if zone.changes.is_empty() && zone.waiting.is_empty() {
+        lines.push("  nothing to do".to_owned());
+    }
+    lines.extend(refusals(&zone.refused, paint));
+    lines
+}
+
+fn refusals(refused: &[Refused], paint: Paint) -> impl Iterator<Item = String> {
+    refused.iter().map(move |one| {
+        let mark = paint.tint("!", Mood::Bad);
+        let message = one.message.replace(char::is_control, " ");
+        format!("  {mark} {}: {message}", one.object)
+    })
+}

@@ -1,0 +1,379 @@
+//! What publishing would do, played through in memory: the decisions and the state machine are the
+//! controllers' own, and only the name server and the API are pretended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bindery_core::zones::{
+    Completion, Hosting, Limits, ReadBack, Sent, Step, Verdict, ZoneContent, ZoneDeclaration, Zones,
+};
+use bindery_core::{
+    Change, Claim, Fault, FaultKind, Name, ObjectRef, Problem, Reason, Record, RecordKey, RecordSet,
+};
+use bindery_sources::{self as sources, Id, Meta, ZoneStanding};
+use serde::Serialize;
+
+use crate::ask::book::Book;
+
+/// How often objects are decided again: first seen, found free, written down, and once more.
+const ROUNDS_MAX: usize = 4;
+
+/// Steps of one zone in one round: at 500 sets a message, more than a million sets.
+const STEPS_MAX: usize = 5_000;
+
+/// The time of the rehearsal, which does not pass: nothing is tried twice.
+const NOW: Duration = Duration::ZERO;
+
+/// What would become of one zone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) changes: Vec<Line>,
+    pub(super) waiting: Vec<Waiting>,
+    pub(super) refused: Vec<Refused>,
+}
+
+/// A record that would come or go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Line {
+    pub(super) action: Action,
+    pub(super) record: String,
+}
+
+/// What would happen to a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Action {
+    Add,
+    Remove,
+}
+
+/// An object into which lines have to be written down first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Waiting {
+    pub(super) object: String,
+    pub(super) lines: Vec<String>,
+}
+
+/// An object of which something would not be written, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Refused {
+    pub(super) object: String,
+    pub(super) message: String,
+    #[serde(skip)]
+    pub(super) namespace: String,
+}
+
+/// Zones as they were transferred, or why not.
+pub(super) type Worlds = BTreeMap<Name, Result<ZoneContent, Fault>>;
+
+/// A rehearsal that has ended.
+#[derive(Debug, Default)]
+pub(super) struct Rehearsed {
+    pub(super) zones: BTreeMap<Name, Outcome>,
+    /// Objects that are in no zone, and zones that cannot be served.
+    pub(super) no_zone: Vec<Refused>,
+}
+
+/// Plays through what would be written into these zones for the objects of the book.
+pub(super) fn rehearse(book: Book, worlds: Worlds) -> Rehearsed {
+    let ids: Vec<Id> = book.claimants().map(|(id, _)| Id::clone(id)).collect();
+    let mut play = Rehearsal {
+        book,
+        worlds,
+        zones: Zones::new(Limits::default(), Vec::new()),
+        free: BTreeMap::new(),
+        end: Rehearsed::default(),
+    };
+    for id in &ids {
+        play.declare(id);
+    }
+    let leaving = play.declare_zones();
+    play.run();
+    for _ in 0..ROUNDS_MAX {
+        let found = play.find_free(&ids);
+        if found.is_empty() {
+            break;
+        }
+        for id in &found {
+            play.declare(id);
+        }
+        play.run();
+    }
+    for name in &leaving {
+        play.zones.retire_zone(name);
+    }
+    play.run();
+    for id in &ids {
+        play.tell(id);
+    }
+    play.end
+}
+
+struct Rehearsal {
+    book: Book,
+    worlds: Worlds,
+    zones: Zones,
+    /// Sets that were found to be free, by object.
+    free: BTreeMap<Id, BTreeSet<RecordKey>>,
+    end: Rehearsed,
+}
+
+impl Rehearsal {
+    fn decide(&self, id: &Id) -> Option<sources::Decision> {
+        let free = self.free.get(id);
+        let is_free = |key: &RecordKey| free.is_some_and(|free| free.contains(key));
+        self.book.decide(id, &is_free)
+    }
+
+    /// Declares an object, after what has to be written down in it.
+    fn declare(&mut self, id: &Id) {
+        let carried = self.book.meta(id).map_or_else(Vec::new, Meta::lines);
+        let mut step = self.decide(id).map(|decision| decision.step);
+        let mut is_new = false;
+        if let Some(sources::Step::Admit(patch)) = &step {
+            self.book.pretend(id, patch);
+            is_new = true;
+            step = self.decide(id).map(|decision| decision.step);
+        }
+        let Some(sources::Step::Declare(declaration)) = step else {
+            return;
+        };
+        if is_new {
+            let mut lines: BTreeMap<&Name, Vec<String>> = BTreeMap::new();
+            for claim in &declaration.claims {
+                let new = claim.records().filter(|record| {
+                    declaration.published.contains(record) && !carried.contains(record)
+                });
+                let entry = lines.entry(&claim.zone).or_default();
+                entry.extend(new.map(|record| record.to_string()));
+            }
+            for (zone, lines) in lines {
+                let object = id.to_string();
+                self.outcome(zone).waiting.push(Waiting { object, lines });
+            }
+        }
+        self.zones.declare(declaration);
+    }
+
+    /// Declares all zones, none of them as ours to create, and returns those that go.
+    fn declare_zones(&mut self) -> Vec<Name> {
+        let mut leaving = Vec::new();
+        let mut declarations = Vec::new();
+        for (id, thing) in self.book.zones() {
+            let Some(view) = self.book.zone(id) else {
+                continue;
+            };
+            let refused = |message| Refused {
+                object: id.to_string(),
+                message,
+                namespace: thing.namespace().to_owned(),
+            };
+            match (view.standing, view.name) {
+                (ZoneStanding::Active, Some(_)) => {}
+                (ZoneStanding::Leaving, Some(name)) => leaving.push(name.clone()),
+                (ZoneStanding::Duplicate(winner), _) => {
+                    let message = format!("the older {winner} declares the same zone");
+                    self.end.no_zone.push(refused(message));
+                    continue;
+                }
+                (ZoneStanding::Invalid(problems), _) => {
+                    let message = Problem::summary(&problems);
+                    self.end.no_zone.push(refused(message));
+                    continue;
+                }
+                (ZoneStanding::Active | ZoneStanding::Leaving, None)
+                | (ZoneStanding::Succeeded(_), _) => continue,
+            }
+            declarations.extend(view.name.map(|zone| ZoneDeclaration {
+                zone: zone.clone(),
+                owner: (**id).clone(),
+                generation: view.meta.generation,
+                hosting: Hosting::Elsewhere,
+            }));
+        }
+        for declaration in declarations {
+            self.outcome(&declaration.zone);
+            self.zones.declare_zone(declaration);
+        }
+        leaving
+    }
+
+    /// Carries out steps, in memory, until no zone has one.
+    fn run(&mut self) {
+        let names: Vec<Name> = self.end.zones.keys().cloned().collect();
+        for name in names {
+            for _ in 0..STEPS_MAX {
+                let step = self.zones.next_step(&name, NOW);
+                let Some(completion) = step.and_then(|step| self.carry_out(&name, step)) else {
+                    break;
+                };
+                self.zones.complete(&name, completion, NOW);
+            }
+        }
+    }
+
+    /// What a step does to the pretended zone; `None` for what cannot come up where zones are not
+    /// ours to create and have one server.
+    fn carry_out(&mut self, name: &Name, step: Step) -> Option<Completion> {
+        let unread = || Fault::new(FaultKind::Unreachable, "the zone was not transferred");
+        let world = self.worlds.get(name).cloned();
+        let world = world.unwrap_or_else(|| Err(unread()));
+        match step {
+            Step::Open(_) | Step::Read => Some(Completion::Read(world)),
+            Step::Check => Some(Completion::Checked(world.map(|content| content.serial))),
+            Step::Commit(changes) => {
+                let keys = changes.iter().map(|change| change.key.clone()).collect();
+                for change in changes {
+                    self.change(name, change);
+                }
+                Some(Completion::Sent(Sent {
+                    to_verify: keys,
+                    ..Sent::default()
+                }))
+            }
+            Step::Verify(keys) => {
+                let read = world.map(|content| ReadBack {
+                    serial: content.serial,
+                    sets: keys
+                        .iter()
+                        .map(|key| content.sets.get(key).cloned())
+                        .collect(),
+                });
+                Some(Completion::Verified(keys, read))
+            }
+            Step::Renew(_) | Step::Follow(_) | Step::Close => None,
+        }
+    }
+
+    /// Changes a set of the pretended zone, and notes which records come and go.
+    fn change(&mut self, name: &Name, change: Change) {
+        let Some(Ok(content)) = self.worlds.get_mut(name) else {
+            return;
+        };
+        let Change {
+            key,
+            remove,
+            add,
+            ttl,
+            ..
+        } = change;
+        let before = content.sets.remove(&key);
+        let stays = before.iter().flat_map(RecordSet::data).cloned();
+        let stays = stays.filter(|data| !remove.contains(data));
+        let ttl = match &before {
+            Some(before) if add.is_empty() => before.ttl,
+            Some(_) | None => ttl,
+        };
+        let after = RecordSet::new(ttl, stays.chain(add));
+        let (old, new) = (records(&key, before.as_ref()), records(&key, Some(&after)));
+        if !after.is_empty() {
+            content.sets.insert(key, after);
+        }
+        let line = |action, record: &Record| Line {
+            action,
+            record: record.to_string(),
+        };
+        let gone = old.iter().filter(|record| !new.contains(record));
+        let come = new.iter().filter(|record| !old.contains(record));
+        let lines: Vec<Line> = gone
+            .map(|record| line(Action::Remove, record))
+            .chain(come.map(|record| line(Action::Add, record)))
+            .collect();
+        self.outcome(name).changes.extend(lines);
+    }
+
+    /// The objects of which something was found free that was not known to be.
+    fn find_free(&mut self, ids: &[Id]) -> Vec<Id> {
+        let mut found = Vec::new();
+        for id in ids {
+            let Some(event) = self.zones.event(id) else {
+                continue;
+            };
+            let free = event
+                .outcomes
+                .into_iter()
+                .filter(|outcome| outcome.verdict == Verdict::Admissible)
+                .map(|outcome| outcome.claim.key);
+            let known = self.free.entry(Id::clone(id)).or_default();
+            let before = known.len();
+            known.extend(free);
+            if known.len() > before {
+                found.push(Id::clone(id));
+            }
+        }
+        found
+    }
+
+    /// Notes what would not be written of an object, and why.
+    fn tell(&mut self, id: &Id) {
+        let Some(decision) = self.decide(id) else {
+            return;
+        };
+        for problem in &decision.problems {
+            let message = if problem.reason == Reason::Invalid {
+                problem.to_string()
+            } else {
+                problem.message.clone()
+            };
+            let refused = refused(id, message);
+            let zone = decision.zones.first();
+            let zone = zone.and_then(|zone| self.book.zone(zone)?.name.cloned());
+            match zone {
+                Some(zone) => self.outcome(&zone).refused.push(refused),
+                None => self.end.no_zone.push(refused),
+            }
+        }
+        let outcomes = self.zones.event(id).map(|event| event.outcomes);
+        for outcome in outcomes.unwrap_or_default() {
+            if let Some(message) = obstacle(&outcome.claim, &outcome.verdict) {
+                let refused = refused(id, message);
+                self.outcome(&outcome.claim.zone).refused.push(refused);
+            }
+        }
+    }
+
+    fn outcome(&mut self, zone: &Name) -> &mut Outcome {
+        self.end.zones.entry(zone.clone()).or_default()
+    }
+}
+
+fn refused(object: &ObjectRef, message: String) -> Refused {
+    Refused {
+        object: object.to_string(),
+        message,
+        namespace: object.namespace.to_string(),
+    }
+}
+
+fn records(key: &RecordKey, set: Option<&RecordSet>) -> Vec<Record> {
+    let records = set.into_iter().flat_map(|set| {
+        set.data().iter().map(|data| Record {
+            name: key.name.clone(),
+            ttl: set.ttl,
+            data: data.clone(),
+        })
+    });
+    records.collect()
+}
+
+/// Why a claim would not be served; `None` where it would be, or where its zone was not read.
+fn obstacle(claim: &Claim, verdict: &Verdict) -> Option<String> {
+    let key = &claim.key;
+    match verdict {
+        Verdict::Queued
+        | Verdict::Admissible
+        | Verdict::Programmed(_)
+        | Verdict::ZoneNotReady(_) => None,
+        Verdict::NoZone => Some(format!("zone {} is on its way out", claim.zone)),
+        Verdict::Conflict { winner, held } => Some(format!(
+            "{} has a {held} record of {winner}, which came first",
+            key.name
+        )),
+        Verdict::NotOwned => Some(format!(
+            "{key} is in DNS already and Bindery did not write it"
+        )),
+        Verdict::Rejected(fault) | Verdict::Failing(fault) | Verdict::Lagging(fault) => {
+            Some(fault.to_string())
+        }
+    }
+}

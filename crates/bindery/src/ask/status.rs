@@ -1,0 +1,203 @@
+//! `bindery status`: zones, their servers, and what is not ready.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use bindery_sources::Id;
+use serde::Serialize;
+
+use super::book::Book;
+use super::listing::Listing;
+use super::table::{Cell, aligned};
+use super::thing::{Server, Thing};
+use crate::cli::ask::Status;
+use crate::live::{Mood, Paint};
+
+/// Everything there is to say.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Tree {
+    /// How many objects are ready, zones included.
+    ready: usize,
+    total: usize,
+    zones: Vec<ZoneNode>,
+    /// Objects that are in no zone.
+    no_zone: Vec<Leaf>,
+}
+
+/// A zone with what is in it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ZoneNode {
+    zone_name: String,
+    #[serde(flatten)]
+    own: Leaf,
+    /// How many of its records and endpoints are ready.
+    ready_count: usize,
+    total_count: usize,
+    servers: Vec<Server>,
+    /// Its records and endpoints that are not ready.
+    not_ready: Vec<Leaf>,
+}
+
+/// An object and how it is.
+#[derive(Clone, Debug, Serialize)]
+struct Leaf {
+    object: String,
+    ready: bool,
+    /// `Ready`, `Programmed`, or the reason why not.
+    reason: String,
+    message: String,
+    #[serde(skip)]
+    mood: Mood,
+}
+
+/// Shows the tree; fails softly where something is not ready.
+pub(crate) async fn status(flags: Status) -> Result<ExitCode> {
+    let listing = Listing::open(&flags.asking).await?;
+    let book = Book::new(listing.fetch_all().await?);
+    let named = flags.asking.namespace.as_deref();
+    let namespace = match (flags.everywhere.all_namespaces, named) {
+        (true, _) => None,
+        (false, named) => Some(named.unwrap_or_else(|| listing.default_namespace())),
+    };
+    let tree = tree(&book, namespace);
+    let code = if tree.ready == tree.total {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    };
+    super::answer(flags.asking.output, &tree, lines)?;
+    Ok(code)
+}
+
+/// The tree of one namespace, or of all: its zones, and those that its objects are in.
+fn tree(book: &Book, namespace: Option<&str>) -> Tree {
+    let is_shown = |thing: &Thing| namespace.is_none_or(|one| one == thing.namespace());
+    let mut members: BTreeMap<Id, Vec<Leaf>> = BTreeMap::new();
+    let mut no_zone = Vec::new();
+    let mut shown = Vec::new();
+    for (id, thing) in book.claimants().filter(|(_, thing)| is_shown(thing)) {
+        let leaf = leaf(id, thing);
+        shown.push(leaf.ready);
+        let zones = book.zones_of(id);
+        if zones.is_empty() {
+            no_zone.push(leaf.clone());
+        }
+        for zone in zones {
+            members.entry(zone).or_default().push(leaf.clone());
+        }
+    }
+    let zones: Vec<ZoneNode> = book
+        .zones()
+        .filter(|(id, thing)| is_shown(thing) || members.contains_key(*id))
+        .map(|(id, thing)| node(id, thing, members.get(id).map_or(&[], Vec::as_slice)))
+        .collect();
+    shown.extend(zones.iter().map(|zone| zone.own.ready));
+    Tree {
+        ready: shown.iter().filter(|ready| **ready).count(),
+        total: shown.len(),
+        zones,
+        no_zone,
+    }
+}
+
+fn leaf(id: &Id, thing: &Thing) -> Leaf {
+    let row = &thing.row;
+    Leaf {
+        object: id.to_string(),
+        ready: row.mood == Mood::Good,
+        reason: row.word.clone(),
+        message: row.detail.clone(),
+        mood: row.mood,
+    }
+}
+
+fn node(id: &Id, thing: &Thing, members: &[Leaf]) -> ZoneNode {
+    let not_ready: Vec<Leaf> = members.iter().filter(|one| !one.ready).cloned().collect();
+    ZoneNode {
+        zone_name: Thing::text(&thing.spec, "zoneName")
+            .unwrap_or_default()
+            .to_owned(),
+        own: leaf(id, thing),
+        ready_count: members.len() - not_ready.len(),
+        total_count: members.len(),
+        servers: thing.servers(),
+        not_ready,
+    }
+}
+
+fn lines(tree: &Tree, paint: Paint) -> Vec<String> {
+    let mut lines = Vec::new();
+    let heads: Vec<Vec<Cell>> = tree.zones.iter().map(head).collect();
+    for (zone, head) in tree.zones.iter().zip(aligned(&heads, paint)) {
+        lines.push(head);
+        let servers: Vec<Vec<Cell>> = zone.servers.iter().map(server).collect();
+        let leaves: Vec<Vec<Cell>> = zone.not_ready.iter().map(cells).collect();
+        let below: Vec<String> = [aligned(&servers, paint), aligned(&leaves, paint)].concat();
+        lines.extend(branches(&below));
+        lines.push(String::new());
+    }
+    if !tree.no_zone.is_empty() {
+        lines.push("in no zone".to_owned());
+        let leaves: Vec<Vec<Cell>> = tree.no_zone.iter().map(cells).collect();
+        lines.extend(branches(&aligned(&leaves, paint)));
+        lines.push(String::new());
+    }
+    lines.push(match tree.total {
+        0 => "nothing is declared here; -A looks at all namespaces".to_owned(),
+        total => format!("{} of {total} objects are ready", tree.ready),
+    });
+    lines
+}
+
+fn head(zone: &ZoneNode) -> Vec<Cell> {
+    let message = if zone.own.ready {
+        ""
+    } else {
+        &zone.own.message
+    };
+    vec![
+        Cell::plain(&zone.zone_name),
+        Cell::tinted(&zone.own.reason, zone.own.mood),
+        Cell::plain(&zone.own.object),
+        Cell::plain(format!("{}/{} ready", zone.ready_count, zone.total_count)),
+        Cell::plain(message),
+    ]
+}
+
+fn server(server: &Server) -> Vec<Cell> {
+    let serial = server.serial.map(|serial| format!("serial {serial}"));
+    let (word, mood) = if server.ready {
+        ("ready", Mood::Good)
+    } else {
+        ("not ready", Mood::Bad)
+    };
+    vec![
+        Cell::plain(format!("server {}", server.address)),
+        Cell::plain(&server.role),
+        Cell::plain(serial.unwrap_or_else(|| "no serial".to_owned())),
+        Cell::tinted(word, mood),
+    ]
+}
+
+fn cells(leaf: &Leaf) -> Vec<Cell> {
+    vec![
+        Cell::tinted(&leaf.reason, leaf.mood),
+        Cell::plain(&leaf.object),
+        Cell::plain(&leaf.message),
+    ]
+}
+
+/// The lines as branches of a tree.
+fn branches(lines: &[String]) -> impl Iterator<Item = String> {
+    let last = lines.len().saturating_sub(1);
+    lines.iter().enumerate().map(move |(at, line)| {
+        let branch = if at == last { "└─" } else { "├─" };
+        format!("{branch} {line}")
+    })
+}
+
+#[cfg(test)]
+mod tests;

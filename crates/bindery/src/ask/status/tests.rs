@@ -1,0 +1,47 @@
+use super::*;
+use crate::ask::fixture::{TOWN, book};
+
+#[test]
+fn the_tree_shows_servers_and_what_is_not_ready() {
+    let tree = tree(&book(TOWN), Some("default"));
+    assert_eq!(
+        lines(&tree, Paint::Plain),
+        [
+            "example.com  Ready  dnszone/default/example-com  1/2 ready",
+            "├─ server 127.0.0.1:5300  primary  serial 7  ready",
+            "└─ Conflict  cnamerecord/default/alias  taken",
+            "",
+            "in no zone",
+            "└─ NotSelected  arecord/default/lost  label it",
+            "",
+            "2 of 4 objects are ready",
+        ]
+    );
+}
+
+#[test]
+fn words_have_the_colour_of_their_mood() {
+    let tree = tree(&book(TOWN), None);
+    let text = lines(&tree, Paint::Colours).join("\n");
+    assert!(text.contains("\x1b[32mReady\x1b[0m"), "{text}");
+    assert!(text.contains("\x1b[31mConflict\x1b[0m"), "{text}");
+}
+
+#[test]
+fn another_namespace_has_nothing_of_it() {
+    let tree = tree(&book(TOWN), Some("web"));
+    assert_eq!((tree.ready, tree.total), (0, 0));
+    assert!(lines(&tree, Paint::Plain)[0].contains("-A"));
+}
+
+#[test]
+fn json_has_the_same() {
+    let tree = tree(&book(TOWN), None);
+    let json = serde_json::to_value(&tree).expect("it is plain data");
+    let zone = &json["zones"][0];
+    assert_eq!(zone["zoneName"], "example.com");
+    assert_eq!(zone["object"], "dnszone/default/example-com");
+    assert_eq!(zone["servers"][0]["serial"], 7);
+    assert_eq!(zone["notReady"][0]["reason"], "Conflict");
+    assert_eq!(json["noZone"][0]["object"], "arecord/default/lost");
+}

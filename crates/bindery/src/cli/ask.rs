@@ -1,0 +1,195 @@
+//! Flags of the commands that only look: `status`, `explain` and `plan`.
+
+use std::path::PathBuf;
+
+use bindery_core::fleet::Member;
+use clap::{Args, ValueEnum};
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  bindery status
+  bindery status -A -o json
+  bindery status --kubeconfig ~/.kube/config -n dns
+
+Each zone is shown with its servers and with the objects in it that are not ready; objects that are
+in no zone come last. Nothing is written.
+
+Exit codes:
+  0  everything is Ready
+  1  something is not, or the API could not be asked; the last message says which
+  2  the command line is wrong";
+
+/// Flags of `status`.
+#[derive(Debug, Args)]
+#[command(after_long_help = STATUS_EXAMPLES)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    pub(crate) asking: Asking,
+
+    #[command(flatten)]
+    pub(crate) everywhere: Everywhere,
+}
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  bindery explain arecord/www
+  bindery explain zone/example-com -o json
+  bindery explain dnsendpoint/shop -n web
+  bindery explain arecord/web/www --kubeconfig ~/.kube/config
+
+The steps are: the object, what it claims, its zone, what is written down in it, the zone's servers,
+and what is served. Each has a check mark where it is done, a cross where it stops, and a dash where
+it is not reached. Kinds are spelled as for kubectl: arecord, arecords, a. Nothing is written.
+
+Exit codes:
+  0  the object was found
+  1  it was not, or the API could not be asked; the message says what to do
+  2  the command line is wrong";
+
+/// Flags of `explain`.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXPLAIN_EXAMPLES)]
+pub(crate) struct Explain {
+    /// The object; KIND/NAMESPACE/NAME, as status prints it, works too
+    #[arg(
+        value_name = "KIND/NAME",
+        env = "BINDERY_OBJECT",
+        hide_env_values = true
+    )]
+    pub(crate) object: String,
+
+    #[command(flatten)]
+    pub(crate) asking: Asking,
+}
+
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  bindery plan --tsig-key-file DATA/tsig.key
+  bindery plan --kubeconfig ~/.kube/config --nameserver 192.0.2.53:53 --tsig-key-file bindery.key
+
+DATA is the data folder that `bindery up` prints when it starts.
+
+  + a record that would be added
+  - a record that would be removed
+  ~ an object into which its lines would be written down first
+  ! an object of which nothing would be written, and why
+
+Zones are transferred and compared with what the objects ask for, by the code that publishes them.
+Nothing is written, neither to DNS nor to the objects. What a zone object itself puts into its zone
+(SOA, NS, glue) is not compared.
+
+Exit codes:
+  0  the plan is complete
+  1  a zone could not be read, or the API could not be asked; the message says what to do
+  2  the command line is wrong";
+
+/// Flags of `plan`.
+#[derive(Debug, Args)]
+#[command(after_long_help = PLAN_EXAMPLES)]
+pub(crate) struct Plan {
+    #[command(flatten)]
+    pub(crate) asking: Asking,
+
+    #[command(flatten)]
+    pub(crate) everywhere: Everywhere,
+
+    /// Name server that the zones are transferred from; without it the first one of each zone's
+    /// status. Of several the first primary counts
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        value_delimiter = ',',
+        value_parser = crate::address::name_server,
+        env = "BINDERY_NAMESERVER",
+        hide_env_values = true
+    )]
+    pub(crate) nameserver: Vec<Member>,
+
+    /// TSIG key for transfers, in BIND's key-file format; `bindery up` has it in DATA/tsig.key
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "BINDERY_TSIG_KEY_FILE",
+        hide_env_values = true
+    )]
+    pub(crate) tsig_key_file: Option<PathBuf>,
+}
+
+/// Which API is asked, about what, and how the answer looks.
+#[derive(Debug, Args)]
+pub(crate) struct Asking {
+    /// The Kubernetes API to ask, as `bindery up` serves it
+    // `up` has a --server of another meaning, so the variable has another name.
+    #[arg(
+        id = "api_server",
+        long = "server",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:6430",
+        conflicts_with = "kubeconfig",
+        env = "BINDERY_API_SERVER",
+        hide_env_values = true
+    )]
+    pub(crate) server: String,
+
+    /// Kubeconfig of a cluster to ask instead
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "BINDERY_KUBECONFIG",
+        hide_env_values = true
+    )]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// File with the token for --server
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "BINDERY_TOKEN_FILE",
+        hide_env_values = true
+    )]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Namespace to look at; without it that of the kubeconfig, or default
+    #[arg(
+        short,
+        long,
+        value_name = "NAMESPACE",
+        env = "BINDERY_NAMESPACE",
+        hide_env_values = true
+    )]
+    pub(crate) namespace: Option<String>,
+
+    /// How the answer looks
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value_t = Output::Text,
+        env = "BINDERY_OUTPUT",
+        hide_env_values = true
+    )]
+    pub(crate) output: Output,
+}
+
+/// Whether all namespaces are looked at.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Everywhere {
+    /// Look at all namespaces
+    #[arg(
+        short = 'A',
+        long,
+        conflicts_with = "namespace",
+        env = "BINDERY_ALL_NAMESPACES",
+        hide_env_values = true
+    )]
+    pub(crate) all_namespaces: bool,
+}
+
+/// How an answer looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
