@@ -8,6 +8,7 @@ mod drift;
 mod followers;
 mod guard;
 mod own;
+mod protocol;
 mod steps;
 mod verdict;
 
@@ -22,15 +23,12 @@ use std::{
 };
 
 use crate::{
-    backoff::Backoff,
     claim::{Adoption, Claim, Declaration},
-    delta::Delta,
     fault::Fault,
-    fleet::{Errand, Fleet, Member, Pace},
+    fleet::{Fleet, Member},
     merge::{Contender, Loser, merge},
     name::Name,
     object::ObjectRef,
-    plan::Change,
     record::{Record, RecordData, RecordKey, RecordSet, RecordType, Serial},
     tracker::Parent,
 };
@@ -38,152 +36,11 @@ use crate::{
 pub use self::{
     guard::HeldPlan,
     own::restored,
+    protocol::{
+        Completion, Hosting, Limits, ReadBack, Sent, Step, Tenancy, ZoneContent, ZoneDeclaration,
+    },
     verdict::{ClaimOutcome, SyncEvent, Verdict, Withdrawal, ZoneEvent, ZoneState},
 };
-
-/// Where a zone's data comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hosting {
-    /// Bindery creates and deletes the zone on the server, starting with these records.
-    Served(Vec<Record>),
-    /// The zone is somebody else's; Bindery writes records into it and nothing more.
-    Elsewhere,
-}
-
-/// A zone that an object declares.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ZoneDeclaration {
-    /// The apex.
-    pub zone: Name,
-    /// The object.
-    pub owner: ObjectRef,
-    /// Its generation.
-    pub generation: i64,
-    /// Who creates the zone.
-    pub hosting: Hosting,
-    /// Whether what others write into the zone is removed.
-    pub tenancy: Tenancy,
-    /// The digest of the held plan that its author lets through.
-    pub allowed: Option<Arc<str>>,
-}
-
-/// Who may write into a zone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tenancy {
-    /// Others too; what they write stays.
-    #[default]
-    Shared,
-    /// Nobody but Bindery.
-    Exclusive,
-}
-
-/// All of a zone as a transfer shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ZoneContent {
-    /// The serial of its SOA.
-    pub serial: Serial,
-    /// Every record set, the SOA and unknown types among them.
-    pub sets: BTreeMap<RecordKey, RecordSet>,
-}
-
-/// Some record sets as queries show them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadBack {
-    /// The serial of the SOA.
-    pub serial: Serial,
-    /// The sets in the order asked for; `None` where there is none.
-    pub sets: Vec<Option<RecordSet>>,
-}
-
-/// Something to be carried out for one zone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Make sure that the zone exists (where it is ours to create) and transfer it.
-    Open(Option<Vec<Record>>),
-    /// Transfer the zone again, since it may differ from what we know.
-    Read,
-    /// Ask what changed since this serial, at which the zone is known.
-    Catch(Serial),
-    /// Ask for the serial, to notice what others wrote.
-    Check,
-    /// Send these changes as one atomic update.
-    Commit(Vec<Change>),
-    /// Read these sets back from the server.
-    Verify(Vec<RecordKey>),
-    /// Give the zone this SOA, whose serial is newer than the one it has.
-    Renew(Record),
-    /// Bring another server up to date, or see whether it is.
-    Follow(Errand),
-    /// Delete the zone from the server.
-    Close,
-}
-
-/// What became of an update, set by set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
-    /// Messages that the server acknowledged; each makes one serial.
-    pub messages: u32,
-    /// Sets that the server acknowledged, or that stand differently than was known: they are read
-    /// back.
-    pub to_verify: Vec<RecordKey>,
-    /// Sets whose answer was lost: they are read back too, since nobody knows.
-    pub lost: Option<(Fault, Vec<RecordKey>)>,
-    /// Sets that the server refused one by one.
-    pub refused: Vec<(RecordKey, Fault)>,
-    /// Sets that never left, and why.
-    pub unsent: Option<(Fault, Vec<RecordKey>)>,
-}
-
-/// How a step ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Completion {
-    /// [`Step::Open`] or [`Step::Read`] ended.
-    Read(Result<ZoneContent, Fault>),
-    /// [`Step::Catch`] ended.
-    Caught(Result<Delta, Fault>),
-    /// [`Step::Check`] ended.
-    Checked(Result<Serial, Fault>),
-    /// [`Step::Commit`] ended.
-    Sent(Sent),
-    /// [`Step::Verify`] of these keys ended.
-    Verified(Vec<RecordKey>, Result<ReadBack, Fault>),
-    /// [`Step::Renew`] ended.
-    Renewed(Record, Result<(), Fault>),
-    /// [`Step::Follow`] of this server ended; it has this serial.
-    Followed(usize, Result<Serial, Fault>),
-    /// [`Step::Close`] ended.
-    Closed(Result<(), Fault>),
-}
-
-/// Bounds of one update message and of the patience between attempts.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Record sets in one message. 500 gives nearly all of a server's rate at under 10 ms each.
-    pub sets_per_message_max: usize,
-    /// Bytes in one message, names uncompressed; below 65,535 to leave room for signature and SOA.
-    pub message_len_max: usize,
-    /// How long a zone or a set that failed waits.
-    pub retry: Backoff,
-    /// How often an idle zone's serial is looked at.
-    pub check_interval: Duration,
-    /// How other servers are followed.
-    pub pace: Pace,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            sets_per_message_max: 500,
-            message_len_max: 60_000,
-            retry: Backoff {
-                first: Duration::from_millis(250),
-                max: Duration::from_secs(15),
-            },
-            check_interval: Duration::from_secs(30),
-            pace: Pace::default(),
-        }
-    }
-}
 
 /// The zones and everything that objects ask of them.
 #[derive(Debug, Default)]

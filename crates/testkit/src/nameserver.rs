@@ -73,7 +73,7 @@ pub struct FakeNameServer {
     zones: Arc<Mutex<BTreeMap<Name, ZoneContent>>>,
     faults: Arc<dyn Faults>,
     /// Where a secondary fetches its zones; a primary has none.
-    primaries: Arc<[FakeNameServer]>,
+    primaries: Arc<[Self]>,
 }
 
 impl Default for FakeNameServer {
@@ -300,19 +300,16 @@ impl NameServer for FakeNameServer {
             let before = content.sets.clone();
             let mut serial = content.serial;
             for change in changes {
-                match change.add.first() {
-                    // A SOA replaces the one that stands, if it is newer.
-                    Some(RecordData::Soa(soa)) => {
-                        if Serial(soa.serial).newer_than(serial) {
-                            serial = Serial(soa.serial);
-                            let set = RecordSet::new(change.ttl, change.add.clone());
-                            content.sets.insert(change.key.clone(), set);
-                        }
+                // A SOA replaces the one that stands, if it is newer.
+                if let Some(RecordData::Soa(soa)) = change.add.first() {
+                    if Serial(soa.serial).newer_than(serial) {
+                        serial = Serial(soa.serial);
+                        let set = RecordSet::new(change.ttl, change.add.clone());
+                        content.sets.insert(change.key.clone(), set);
                     }
-                    Some(_) | None => {
-                        remove(content, &change.key, &change.remove);
-                        add(content, &change.key, change.ttl, &change.add);
-                    }
+                } else {
+                    remove(content, &change.key, &change.remove);
+                    add(content, &change.key, change.ttl, &change.add);
                 }
             }
             if serial != content.serial {

@@ -139,14 +139,7 @@ impl World {
                 )
             }
             Step::Renew(record) => {
-                let RecordData::Soa(soa) = &record.data else {
-                    panic!("{record} is no SOA");
-                };
-                assert!(Serial(soa.serial).newer_than(content.serial), "{record}");
-                content.serial = Serial(soa.serial);
-                let key = RecordKey::new(zone.clone(), RecordType::Soa);
-                let set = RecordSet::new(record.ttl, [record.data.clone()]);
-                content.sets.insert(key, set);
+                renew(content, &record);
                 Completion::Renewed(record, Ok(()))
             }
             Step::Follow(Errand::Copy(index) | Errand::Look(index) | Errand::Nudge(index)) => {
@@ -188,6 +181,16 @@ impl World {
             .expect("the object has settled");
         event.outcomes[0].verdict.clone()
     }
+}
+
+fn renew(content: &mut ZoneContent, record: &Record) {
+    let RecordData::Soa(soa) = &record.data else {
+        panic!("{record} is no SOA");
+    };
+    assert!(Serial(soa.serial).newer_than(content.serial), "{record}");
+    content.serial = Serial(soa.serial);
+    let set = RecordSet::new(record.ttl, [record.data.clone()]);
+    content.sets.insert(record.key(), set);
 }
 
 fn commit(content: &mut ZoneContent, changes: Vec<Change>) -> Sent {

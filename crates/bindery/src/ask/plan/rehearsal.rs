@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use bindery_core::delta::Delta;
 use bindery_core::zones::{
     Completion, Hosting, Limits, ReadBack, Sent, Step, Verdict, ZoneContent, ZoneDeclaration, Zones,
 };
@@ -189,6 +190,8 @@ impl Rehearsal {
                 owner: (**id).clone(),
                 generation: view.meta.generation,
                 hosting: Hosting::Elsewhere,
+                tenancy: view.tenancy,
+                allowed: view.meta.allowed.as_deref().map(Into::into),
             }));
         }
         for declaration in declarations {
@@ -220,6 +223,7 @@ impl Rehearsal {
         let world = world.unwrap_or_else(|| Err(unread()));
         match step {
             Step::Open(_) | Step::Read => Some(Completion::Read(world)),
+            Step::Catch(_) => Some(Completion::Caught(world.map(Delta::Whole))),
             Step::Check => Some(Completion::Checked(world.map(|content| content.serial))),
             Step::Commit(changes) => {
                 let keys = changes.iter().map(|change| change.key.clone()).collect();
