@@ -91,6 +91,8 @@ struct Shared {
     zone_listeners: Mutex<Vec<ZoneEvents>>,
     metrics: Metrics,
     behind: Behind,
+    /// Zones of which a plan is held.
+    held: Mutex<BTreeSet<Name>>,
     opened: CancellationToken,
 }
 
@@ -125,6 +127,7 @@ impl Engine {
             zone_listeners: Mutex::default(),
             metrics: Metrics::default(),
             behind: Behind::new(followers.as_slice().into()),
+            held: Mutex::default(),
             opened: CancellationToken::new(),
         }));
         let runner = Runner {
@@ -207,6 +210,13 @@ impl Engine {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.0.inbox.len()
+    }
+
+    /// In how many zones a plan is held.
+    #[must_use]
+    pub fn held_plans(&self) -> usize {
+        let held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.len()
     }
 
     /// Every server but the lead, and in how many zones it does not have the lead's serial.
@@ -324,7 +334,17 @@ impl Runner {
                 .zone_listeners
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
+            let mut held = self
+                .shared
+                .held
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             for event in events {
+                if event.held.is_some() {
+                    held.insert(event.zone.clone());
+                } else {
+                    held.remove(&event.zone);
+                }
                 for queue in listeners.iter() {
                     queue.push(event.zone.clone(), event.clone());
                 }

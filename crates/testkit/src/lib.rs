@@ -4,6 +4,7 @@
 //! its seed. It must *never* be linked into the `bindery` binary.
 
 pub mod api;
+pub mod fuzz;
 pub mod nameserver;
 pub mod sim;
 pub mod user;

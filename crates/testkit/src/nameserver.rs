@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -72,6 +75,7 @@ impl Faults for Faultless {
 pub struct FakeNameServer {
     zones: Arc<Mutex<BTreeMap<Name, ZoneContent>>>,
     faults: Arc<dyn Faults>,
+    closed: Arc<AtomicBool>,
     /// Where a secondary fetches its zones; a primary has none.
     primaries: Arc<[Self]>,
 }
@@ -93,6 +97,7 @@ impl FakeNameServer {
         Self {
             zones: Arc::default(),
             faults: Arc::new(faults),
+            closed: Arc::default(),
             primaries: primaries.into(),
         }
     }
@@ -116,6 +121,11 @@ impl FakeNameServer {
         self.zones()
             .entry(zone.clone())
             .or_insert_with(|| content(records));
+    }
+
+    /// Refuses every update from now on.
+    pub fn refuse_everything(&self) {
+        self.closed.store(true, Ordering::SeqCst);
     }
 
     /// Removes a zone behind everybody's back.
@@ -294,6 +304,9 @@ impl NameServer for FakeNameServer {
     ) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(self.serve(Operation::Write, move |zones| {
             let content = find(zones, zone)?;
+            if self.closed.load(Ordering::SeqCst) {
+                return Err(Fault::new(FaultKind::Refused(REFUSED), "REFUSED: closed"));
+            }
             for change in changes {
                 check(content, change)?;
             }

@@ -70,6 +70,8 @@ impl Collector for EngineNumbers {
             ),
             self.0.waiting(),
         )?;
+        let held = "Zones of which a plan is held because it would remove too much";
+        gauge(encoder, ("bindery_held_plans", held), self.0.held_plans())?;
         let behind = self.0.behind();
         let rows = behind.iter().map(|(member, zones)| {
             let role = member.role.as_str();

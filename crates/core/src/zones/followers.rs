@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Step, Zone, Zones};
+use super::{Step, Withdrawal, Zone, Zones};
 use crate::{
     fault::Fault,
     name::Name,
@@ -61,6 +61,16 @@ impl Zone {
             self.spreading.sets.insert(key.clone(), serial);
         }
         self.spreading.order.push_back((serial, keys.to_vec()));
+    }
+
+    /// Whether another server may still have what the lead has no more. A lead that loses the zone is
+    /// given what others have, so an object must not let go of its lines before.
+    pub(super) fn lingers(&self, key: &RecordKey) -> Withdrawal {
+        match &self.spreading.late {
+            _ if self.declared.is_none() || !self.spreading.holds(key) => Withdrawal::Done,
+            Some(late) => Withdrawal::Failing(late.clone()),
+            None => Withdrawal::Pending,
+        }
     }
 
     /// The sets that every server has now.

@@ -50,6 +50,8 @@ pub struct ClaimOutcome {
     pub claim: Claim,
     /// What became of it.
     pub verdict: Verdict,
+    /// The TTL of the set, which is the lowest that is asked for.
+    pub ttl: u32,
 }
 
 /// Whether what an object no longer asks for is gone from DNS.
@@ -201,7 +203,10 @@ impl Zones {
             if verdict == Verdict::Queued {
                 return None;
             }
+            let zone = self.known.get(&claim.zone);
+            let desired = zone.and_then(|zone| zone.parent.desired(&claim.key));
             outcomes.push(ClaimOutcome {
+                ttl: desired.map_or(claim.ttl, |set| set.ttl),
                 claim: claim.clone(),
                 verdict,
             });
@@ -335,7 +340,7 @@ fn remains(zone: &Zone, key: &RecordKey, record: &Record) -> Withdrawal {
         .is_some_and(|set| set.data().contains(&record.data));
     let flying = zone.flights.contains_key(key);
     if !(unknown || flying || (standing && !shared)) {
-        return Withdrawal::Done;
+        return zone.lingers(key);
     }
     if let Some(sick) = zone.sick.get(key)
         && let Verdict::Rejected(fault) | Verdict::Failing(fault) = &sick.verdict

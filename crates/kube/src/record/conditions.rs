@@ -102,7 +102,15 @@ fn verdict(news: &News) -> (ConditionStatus, Reason, String) {
             no(Reason::ReconcileFailed, message)
         }
         (Ok(()), _) => {
-            let message = format!("{} is served", outcome.claim.key);
+            let ClaimOutcome { claim, ttl, .. } = outcome;
+            let message = if claim.ttl == *ttl {
+                format!("{} is served", claim.key)
+            } else {
+                format!(
+                    "{} is served with TTL {ttl}, the lowest that is asked for; this object asks for {}",
+                    claim.key, claim.ttl
+                )
+            };
             (ConditionStatus::True, Reason::ReconcileSucceeded, message)
         }
         (Err((reason, message)), _) => no(reason, message),

@@ -2,4 +2,5 @@
 
 mod controllers;
 mod engine;
+mod fuzz;
 mod sim;

@@ -308,3 +308,54 @@ async fn with_www() -> Bench {
     bench.until_ready("ARecord/www").await;
     bench
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_lowest_ttl_counts_and_the_other_object_is_told() {
+    let bench = Bench::managed().await;
+    bench.create(ZONE).await;
+    bench.create(WWW).await;
+    bench.until_ready("ARecord/www").await;
+    let second = WWW
+        .replace("{name: www, namespace", "{name: second, namespace")
+        .replace(
+            "ipv4Addresses: [192.0.2.1]",
+            "ttl: 60, ipv4Addresses: [192.0.2.2]",
+        );
+    bench.create(&second).await;
+    bench
+        .until_lines(&[
+            "www.example.com. 60 IN A 192.0.2.1",
+            "www.example.com. 60 IN A 192.0.2.2",
+        ])
+        .await;
+    bench.until_ready("ARecord/second").await;
+    bench.settle().await;
+    let (_, message) = bench.condition("ARecord/www", "Ready").await;
+    assert!(
+        message.contains("TTL 60") && message.contains("asks for 300"),
+        "{message}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_object_goes_without_its_server() {
+    let bench = Bench::external(&[]).await;
+    bench.create(ZONE).await;
+    bench
+        .create(
+            &WWW.replace("name: www,", "name: refused,")
+                .replace("spec: {name: refused,", "spec: {name: www,"),
+        )
+        .await;
+    bench.until_ready("ARecord/refused").await;
+    bench.server.refuse_everything();
+    bench.delete("ARecord/refused").await;
+    bench.settle().await;
+    assert!(
+        bench.get("ARecord/refused").await.is_some(),
+        "it waits for its server"
+    );
+    let abandon = serde_json::json!({"metadata": {"annotations": {"bindery.dev/abandon": "true"}}});
+    bench.patch("ARecord/refused", abandon).await;
+    bench.until_gone("ARecord/refused").await;
+}
