@@ -8,7 +8,7 @@ use std::{
 use bindery_core::{
     Declaration, Name, ObjectRef,
     fleet::{Errand, Member, Role},
-    zones::{Completion, Limits, Step, SyncEvent, ZoneDeclaration, ZoneEvent, Zones},
+    zones::{Completion, Limits, ReadBack, Step, SyncEvent, ZoneDeclaration, ZoneEvent, Zones},
 };
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::time::Instant;
@@ -372,6 +372,13 @@ async fn carry_out(
         }
         Step::Verify(keys) => {
             let read = server.read(&zone, &keys).await;
+            Completion::Verified(keys, read)
+        }
+        Step::VerifyAll(keys) => {
+            let read = server.transfer(&zone).await.map(|mut content| ReadBack {
+                serial: content.serial,
+                sets: keys.iter().map(|key| content.sets.remove(key)).collect(),
+            });
             Completion::Verified(keys, read)
         }
         Step::Renew(record) => {

@@ -82,6 +82,8 @@ pub enum Step {
     Commit(Vec<Change>),
     /// Read these sets back from the server.
     Verify(Vec<RecordKey>),
+    /// The same by a transfer of the zone, which is cheaper where they are many.
+    VerifyAll(Vec<RecordKey>),
     /// Give the zone this SOA, whose serial is newer than the one it has.
     Renew(Record),
     /// Bring another server up to date, or see whether it is.
@@ -117,7 +119,7 @@ pub enum Completion {
     Checked(Result<Serial, Fault>),
     /// [`Step::Commit`] ended.
     Sent(Sent),
-    /// [`Step::Verify`] of these keys ended.
+    /// [`Step::Verify`] or [`Step::VerifyAll`] of these keys ended.
     Verified(Vec<RecordKey>, Result<ReadBack, Fault>),
     /// [`Step::Renew`] ended.
     Renewed(Record, Result<(), Fault>),

@@ -21,6 +21,11 @@ const UNVERIFIED_MAX: usize = 5_000;
 /// How long a zone that is about to be created waits for objects to carry what they ask for.
 const ADMISSION_MAX: Duration = Duration::from_secs(1);
 
+/// Sets that are read back by a transfer of the whole zone: a question costs as much as some thirty
+/// records of a transfer, and both have to be a share of the zone.
+const MANY: usize = 200;
+const MANY_SHARE: usize = 16;
+
 /// What looking at one set found.
 enum Look {
     Settled,
@@ -101,7 +106,12 @@ impl Zones {
         if keys.is_empty() {
             return self.follow_step(name, now);
         }
-        Some(Step::Verify(keys))
+        let many = keys.len() >= MANY && keys.len() * MANY_SHARE >= zone.parent.children().len();
+        Some(if many {
+            Step::VerifyAll(keys)
+        } else {
+            Step::Verify(keys)
+        })
     }
 
     fn write_step(&mut self, name: &Name, now: Duration) -> Option<Step> {

@@ -107,6 +107,7 @@ impl World {
                 | Step::Check
                 | Step::Commit(_)
                 | Step::Verify(_)
+                | Step::VerifyAll(_)
                 | Step::Renew(_)
                 | Step::Follow(_) => {
                     failed(step, &Fault::new(FaultKind::NoSuchZone, "no such zone"))
@@ -125,7 +126,7 @@ impl World {
                 self.updates += 1;
                 Completion::Sent(commit(content, changes))
             }
-            Step::Verify(keys) => {
+            Step::Verify(keys) | Step::VerifyAll(keys) => {
                 let sets = keys
                     .iter()
                     .map(|key| content.sets.get(key).cloned())
@@ -248,7 +249,9 @@ fn failed(step: Step, fault: &Fault) -> Completion {
                 ..Sent::default()
             })
         }
-        Step::Verify(keys) => Completion::Verified(keys, Err(fault.clone())),
+        Step::Verify(keys) | Step::VerifyAll(keys) => {
+            Completion::Verified(keys, Err(fault.clone()))
+        }
         Step::Renew(record) => Completion::Renewed(record, Err(fault.clone())),
         Step::Follow(Errand::Copy(index) | Errand::Look(index) | Errand::Nudge(index)) => {
             Completion::Followed(index, Err(fault.clone()))

@@ -235,7 +235,7 @@ impl Rehearsal {
                     ..Sent::default()
                 }))
             }
-            Step::Verify(keys) => {
+            Step::Verify(keys) | Step::VerifyAll(keys) => {
                 let read = world.map(|content| ReadBack {
                     serial: content.serial,
                     sets: keys

@@ -156,6 +156,7 @@ fn what_others_did_since_is_taken_in_step_by_step() {
                 | Step::Check
                 | Step::Commit(_)
                 | Step::Verify(_)
+                | Step::VerifyAll(_)
                 | Step::Renew(_)
                 | Step::Follow(_)
                 | Step::Close => world.carry_out(&zone, step.clone()),
