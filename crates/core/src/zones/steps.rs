@@ -24,7 +24,7 @@ const ADMISSION_MAX: Duration = Duration::from_secs(1);
 /// Sets that are read back by a transfer of the whole zone: a question costs as much as some thirty
 /// records of a transfer, and both have to be a share of the zone.
 const MANY: usize = 200;
-const MANY_SHARE: usize = 16;
+const MANY_SHARE: usize = 4;
 
 /// What looking at one set found.
 enum Look {
