@@ -109,8 +109,15 @@ impl Zone {
 }
 
 impl Zones {
-    /// Whether the removal of this set is to be held.
-    pub(super) fn holds(&mut self, name: &Name, key: &RecordKey, now: Duration) -> bool {
+    /// Whether the removal of this set is to be held. `too_much` keeps the answer for all sets that are
+    /// looked at together: what is held leaves the list of those that wait, so the sum stays.
+    pub(super) fn holds(
+        &mut self,
+        name: &Name,
+        key: &RecordKey,
+        now: Duration,
+        too_much: &mut Option<bool>,
+    ) -> bool {
         let Some(zone) = self.known.get_mut(name) else {
             return false;
         };
@@ -122,18 +129,30 @@ impl Zones {
         if !is_apex_ns && !zone.is_unwanted(&key.name) {
             return false;
         }
-        let recent = zone.guard.recent(now);
-        let doomed = zone.parent.pending().filter(|pending| {
-            zone.parent.desired(pending).is_none() && zone.parent.actual(pending).is_some()
-        });
-        let doomed = doomed.count() + zone.guard.held.len() + recent;
-        let total = zone.parent.children().len() + recent;
-        let too_much = doomed >= REMOVALS_MIN && doomed * 100 > total * SHARE_MAX;
-        if too_much || is_apex_ns {
+        let hold = is_apex_ns || *too_much.get_or_insert_with(|| zone.removes_too_much(name, now));
+        if hold {
             zone.guard.held.insert(key.clone());
             self.zone_news.insert(name.clone());
         }
-        too_much || is_apex_ns
+        hold
+    }
+}
+
+impl Zone {
+    /// Whether what waits to be removed, is held, or went of late, is too much.
+    fn removes_too_much(&mut self, name: &Name, now: Duration) -> bool {
+        let recent = self.guard.recent(now);
+        // What others wrote is looked at too, after a transfer, and stays.
+        let stays = |key: &RecordKey| {
+            (key.name == *name && matches!(key.rtype, RecordType::Soa | RecordType::Ns))
+                || (self.foreign.contains(key) && !self.evicts(key))
+        };
+        let doomed = self.parent.pending().filter(|key| {
+            self.parent.desired(key).is_none() && self.parent.actual(key).is_some() && !stays(key)
+        });
+        let doomed = doomed.count() + self.guard.held.len() + recent;
+        let total = self.parent.children().len() + recent;
+        doomed >= REMOVALS_MIN && doomed * 100 > total * SHARE_MAX
     }
 }
 

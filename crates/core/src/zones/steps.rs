@@ -273,6 +273,7 @@ impl Zones {
     ) {
         let limits = self.limits;
         let mut len = 0;
+        let mut too_much = None;
         for key in keys {
             let starts_name = changes.last().is_none_or(|last| last.key.name != key.name);
             if starts_name && changes.len() >= limits.sets_per_message_max {
@@ -285,7 +286,9 @@ impl Zones {
                     let verdict = Verdict::Failing(fault);
                     self.fall_sick(name, &key, &verdict, Some(now));
                 }
-                Look::Change(change) if change.is_removal() && self.holds(name, &key, now) => {
+                Look::Change(change)
+                    if change.is_removal() && self.holds(name, &key, now, &mut too_much) =>
+                {
                     let verdict = Verdict::Failing(held_fault(name));
                     self.fall_sick(name, &key, &verdict, None);
                 }

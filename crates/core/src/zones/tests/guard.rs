@@ -79,6 +79,18 @@ fn few_removals_and_additions_pass() {
 }
 
 #[test]
+fn what_others_wrote_does_not_count_as_removed() {
+    // It comes first in the order in which sets are looked at.
+    let ours = "a.example.com. 60 IN A 192.0.2.200";
+    let foreign: Vec<String> = (0..30).map(host).collect();
+    let mut world = World::with_zone(&format!("{}\n{ours}", foreign.join("\n")));
+    // Withdrawn while nothing ran: it is found by the first transfer, which shows all the others too.
+    world.zones.declare(declare("a", 1, "", ours));
+    world.settle();
+    assert_eq!((world.lines().len(), held(&world)), (30, None));
+}
+
+#[test]
 fn removals_that_come_one_by_one_count_together() {
     let mut world = with_hosts(20);
     for number in 0..20 {
