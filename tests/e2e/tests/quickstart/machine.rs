@@ -6,11 +6,10 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use bindery_e2e::process::free_port;
+use bindery_e2e::process::{free_port, free_ports};
 use bindery_e2e::program::on_path;
 use tempfile::TempDir;
 
@@ -174,20 +173,7 @@ impl Machine {
 
     /// The same machine with so many secondaries.
     pub(crate) fn with_secondaries(mut self, count: u16) -> Result<Self> {
-        // Below the ports that the system gives out, so that nobody is given one in between.
-        static NEXT: AtomicU16 = AtomicU16::new(0);
-        self.dns = until("ports in a row", || {
-            let offset = NEXT.fetch_add(16, Ordering::Relaxed);
-            let seed = u16::try_from(std::process::id() % 1_000).unwrap_or(0) * 16;
-            let first = 10_000 + seed.wrapping_add(offset) % 20_000;
-            let is_free = |port: u16| {
-                let address = ("127.0.0.1", port);
-                std::net::TcpListener::bind(address).is_ok()
-                    && std::net::UdpSocket::bind(address).is_ok()
-            };
-            let last = first.checked_add(count);
-            Ok(last.and_then(|last| (first..=last).all(is_free).then_some(first)))
-        })?;
+        self.dns = free_ports(count + 1)?;
         self.secondaries = count;
         Ok(self)
     }
