@@ -19,8 +19,8 @@ pub enum Delta {
     Whole(ZoneContent),
 }
 
-/// The way from one version of a zone to another, as its net effect: a record that came and went
-/// in between is not mentioned, one whose TTL changed both goes and comes.
+/// The way from one version of a zone to another: its net effect, in which a record whose TTL changed
+/// both goes and comes, and what was touched on the way without effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steps {
     /// The SOA at the end of the way.
@@ -29,6 +29,10 @@ pub struct Steps {
     pub removed: Vec<Record>,
     /// Records that come, none of them an SOA.
     pub added: Vec<Record>,
+    /// Records that came and went in between. Who saw the zone on its way may have them.
+    pub fleeting: Vec<Record>,
+    /// Records that went and came again as they were. Who saw the zone on its way may lack them.
+    pub returned: Vec<Record>,
 }
 
 impl Steps {
@@ -57,7 +61,11 @@ impl Steps {
             ttl: set.ttl,
             data: set.data().first()?.clone(),
         };
-        Some(net.steps(to))
+        Some(Self {
+            // Most of the zone, which was not touched at all.
+            returned: Vec::new(),
+            ..net.steps(to)
+        })
     }
 }
 
@@ -101,16 +109,22 @@ impl Net {
             to,
             removed: Vec::new(),
             added: Vec::new(),
+            fleeting: Vec::new(),
+            returned: Vec::new(),
         };
         for ((name, data), Ttls { before, after }) in self.records {
-            if before == after {
-                continue;
-            }
             let record = |ttl| Record {
                 name: name.clone(),
                 ttl,
                 data: data.clone(),
             };
+            if before == after {
+                match after {
+                    Some(ttl) => steps.returned.push(record(ttl)),
+                    None => steps.fleeting.push(record(0)),
+                }
+                continue;
+            }
             steps.removed.extend(before.map(record));
             steps.added.extend(after.map(record));
         }

@@ -102,6 +102,12 @@ impl Serial {
     pub const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
+
+    /// How many steps lead from this serial to another; below zero where it comes before.
+    #[must_use]
+    pub const fn steps_to(self, other: Self) -> i32 {
+        other.0.wrapping_sub(self.0).cast_signed()
+    }
 }
 
 impl PartialOrd for Serial {

@@ -72,8 +72,17 @@ struct Zone {
     serial: Option<Serial>,
     /// The serial at which everything in the zone is known.
     base: Option<Serial>,
-    /// Messages that were acknowledged since, each of which made one serial.
-    steps: u32,
+    /// Messages that were acknowledged since, each of which made one serial; below zero where one was
+    /// seen before its answer came.
+    steps: i32,
+    /// Updates on their way.
+    commits: usize,
+    /// Questions on their way that read sets back.
+    questions: usize,
+    /// Changes are asked for, to read sets back.
+    catching: bool,
+    /// The server answers with the whole zone where changes were asked for.
+    incapable: bool,
     /// Others wrote into the zone; what they wrote is asked for.
     drifted: bool,
     /// Sets in which nothing is ours.

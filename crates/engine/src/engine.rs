@@ -8,11 +8,11 @@ use std::{
 use bindery_core::{
     Declaration, Name, ObjectRef,
     fleet::{Errand, Member, Role},
-    zones::{Completion, Limits, ReadBack, Step, SyncEvent, ZoneDeclaration, ZoneEvent, Zones},
+    zones::{Completion, Limits, Step, SyncEvent, ZoneDeclaration, ZoneEvent, Zones},
 };
-use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use futures::{StreamExt, stream::FuturesUnordered};
+use tokio::{task::JoinError, time::Instant};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     behind::Behind,
@@ -232,7 +232,7 @@ struct Runner {
     zones: Zones,
     started: Instant,
     ready: BTreeSet<Name>,
-    running: FuturesUnordered<BoxFuture<'static, (Name, Completion)>>,
+    running: FuturesUnordered<AbortOnDropHandle<(Name, Completion)>>,
 }
 
 impl Runner {
@@ -258,14 +258,14 @@ impl Runner {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                Some((zone, completion)) = self.running.next() => self.complete(&zone, completion),
+                Some(ended) = self.running.next() => self.complete(ended),
                 () = inbox.arrival() => self.take_inputs(INPUTS_MAX),
                 () = sleep => self.zones.wake(self.started.elapsed()),
             }
         }
         // Updates that are on their way are finished; nothing new is begun.
-        while let Some((zone, completion)) = self.running.next().await {
-            self.complete(&zone, completion);
+        while let Some(ended) = self.running.next().await {
+            self.complete(ended);
         }
         self.publish();
     }
@@ -295,19 +295,27 @@ impl Runner {
             while let Some(step) = self.zones.next_step(&zone, now) {
                 let shared = Arc::clone(&self.shared);
                 let work = carry_out((shared, self.servers.clone()), zone.clone(), step);
-                self.running.push(Box::pin(work));
+                // A task of its own: a message leaves while the next one is made up.
+                self.running
+                    .push(AbortOnDropHandle::new(tokio::spawn(work)));
             }
         }
         self.ready.extend(self.zones.take_work());
     }
 
-    fn complete(&mut self, zone: &Name, completion: Completion) {
+    fn complete(&mut self, ended: Result<(Name, Completion), JoinError>) {
+        let (zone, completion) = match ended {
+            Ok(ended) => ended,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // The runtime is going down, and this task with it.
+            Err(_) => return,
+        };
         self.shared.metrics.count(&completion);
         self.zones
-            .complete(zone, completion, self.started.elapsed());
+            .complete(&zone, completion, self.started.elapsed());
         if !self.shared.behind.is_idle() {
-            let behind = self.zones.behind(zone);
-            self.shared.behind.note(zone, behind);
+            let behind = self.zones.behind(&zone);
+            self.shared.behind.note(&zone, behind);
         }
     }
 
@@ -365,20 +373,15 @@ async fn carry_out(
     let completion = match step {
         Step::Open(None) | Step::Read => Completion::Read(server.transfer(&zone).await),
         Step::Open(Some(records)) => Completion::Read(open(&servers, &zone, records).await),
-        Step::Catch(serial) => Completion::Caught(server.changes_since(&zone, serial).await),
+        Step::Catch(serial, keys) => {
+            Completion::Caught(keys, server.changes_since(&zone, serial).await)
+        }
         Step::Check => Completion::Checked(server.serial(&zone).await),
         Step::Commit(changes) => {
             Completion::Sent(send_changes(server, &zone, changes, &shared.metrics).await)
         }
         Step::Verify(keys) => {
             let read = server.read(&zone, &keys).await;
-            Completion::Verified(keys, read)
-        }
-        Step::VerifyAll(keys) => {
-            let read = server.transfer(&zone).await.map(|mut content| ReadBack {
-                serial: content.serial,
-                sets: keys.iter().map(|key| content.sets.remove(key)).collect(),
-            });
             Completion::Verified(keys, read)
         }
         Step::Renew(record) => {

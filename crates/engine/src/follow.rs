@@ -115,7 +115,9 @@ async fn copy_once(lead: &Station, follower: &Station, zone: &Name) -> Result<Se
 
 /// Steps that do not fit into one message: the name server serves what lies between for a moment.
 async fn mirror_in_parts(server: &dyn NameServer, zone: &Name, steps: Steps) -> Result<(), Fault> {
-    let Steps { to, removed, added } = steps;
+    let Steps {
+        to, removed, added, ..
+    } = steps;
     for batch in split(stepwise(removed, added)) {
         server.update(zone, &batch).await?;
     }

@@ -56,7 +56,6 @@ impl Metrics {
         match completion {
             Completion::Read(Ok(_)) => add(&self.transfers, 1),
             Completion::Checked(Ok(_))
-            | Completion::Caught(Ok(_))
             | Completion::Closed(Ok(()))
             | Completion::Renewed(_, Ok(()))
             | Completion::Followed(_, Ok(_)) => {}
@@ -67,10 +66,12 @@ impl Metrics {
                 add(&self.sets_refused, sent.refused.len());
                 add(&self.steps_failed, usize::from(sent.unsent.is_some()));
             }
-            Completion::Verified(keys, Ok(_)) => add(&self.sets_verified, keys.len()),
+            Completion::Verified(keys, Ok(_)) | Completion::Caught(keys, Ok(_)) => {
+                add(&self.sets_verified, keys.len())
+            }
             Completion::Read(Err(_))
             | Completion::Checked(Err(_))
-            | Completion::Caught(Err(_))
+            | Completion::Caught(_, Err(_))
             | Completion::Verified(_, Err(_))
             | Completion::Renewed(_, Err(_))
             | Completion::Followed(_, Err(_))

@@ -1,5 +1,7 @@
 //! A name server in memory that behaves as RFC 2136 says and fails when it is told to.
 
+mod history;
+
 use std::{
     collections::BTreeMap,
     sync::{
@@ -17,6 +19,8 @@ use bindery_core::{
 };
 use bindery_engine::ports::{NameServer, ZoneHost};
 use futures::future::BoxFuture;
+
+use self::history::History;
 
 /// Response code of a refused request (RFC 1035).
 const REFUSED: u16 = 5;
@@ -74,6 +78,7 @@ impl Faults for Faultless {
 #[derive(Clone)]
 pub struct FakeNameServer {
     zones: Arc<Mutex<BTreeMap<Name, ZoneContent>>>,
+    history: Arc<Mutex<History>>,
     faults: Arc<dyn Faults>,
     closed: Arc<AtomicBool>,
     /// Where a secondary fetches its zones; a primary has none.
@@ -96,6 +101,7 @@ impl FakeNameServer {
     pub fn following(faults: impl Faults, primaries: Vec<Self>) -> Self {
         Self {
             zones: Arc::default(),
+            history: Arc::default(),
             faults: Arc::new(faults),
             closed: Arc::default(),
             primaries: primaries.into(),
@@ -118,9 +124,11 @@ impl FakeNameServer {
 
     /// Adds a zone that somebody else manages, with a SOA and these lines.
     pub fn add_zone(&self, zone: &Name, records: &[Record]) {
-        self.zones()
-            .entry(zone.clone())
-            .or_insert_with(|| content(records));
+        self.work(|zones| {
+            zones
+                .entry(zone.clone())
+                .or_insert_with(|| content(records));
+        });
     }
 
     /// Refuses every update from now on.
@@ -130,12 +138,15 @@ impl FakeNameServer {
 
     /// Removes a zone behind everybody's back.
     pub fn lose_zone(&self, zone: &Name) {
-        self.zones().remove(zone);
+        self.work(|zones| zones.remove(zone));
     }
 
     /// Removes one of a zone's record sets behind everybody's back, but for SOA and name servers.
     pub fn lose_set(&self, zone: &Name, number: usize) {
-        if let Some(content) = self.zones().get_mut(zone) {
+        self.work(|zones| {
+            let Some(content) = zones.get_mut(zone) else {
+                return;
+            };
             let of_servers = |key: &RecordKey| {
                 matches!(key.rtype, RecordType::Soa | RecordType::Ns)
                     || key.name.labels().any(|label| label == b"ns1")
@@ -145,12 +156,15 @@ impl FakeNameServer {
                 content.sets.remove(&key);
                 advance(content, content.serial.next());
             }
-        }
+        });
     }
 
     /// Writes a record behind everybody's back.
     pub fn write_foreign(&self, zone: &Name, record: &Record) {
-        if let Some(content) = self.zones().get_mut(zone) {
+        self.work(|zones| {
+            let Some(content) = zones.get_mut(zone) else {
+                return;
+            };
             let key = RecordKey {
                 name: record.name.clone(),
                 rtype: record.data.rtype(),
@@ -162,7 +176,7 @@ impl FakeNameServer {
                 std::slice::from_ref(&record.data),
             );
             advance(content, content.serial.next());
-        }
+        });
     }
 
     /// A zone as it is now.
@@ -211,25 +225,37 @@ impl FakeNameServer {
             tokio::time::sleep(delay).await;
         }
         match fate {
-            Fate::Pass => work(&mut self.zones()),
+            Fate::Pass => self.work(work),
             Fate::Unreachable => Err(Fault::new(FaultKind::Unreachable, "connection refused")),
             Fate::LostRequest => Err(Fault::new(FaultKind::Lost, "no answer in time")),
             Fate::Silence => std::future::pending().await,
             Fate::Crash => {
-                let _unheard = work(&mut self.zones());
+                let _unheard = self.work(work);
                 self.faults.crash();
                 std::future::pending().await
             }
             Fate::LostAnswer => {
                 // The outcome is whatever it is; the sender does not hear of it.
-                let _unheard = work(&mut self.zones());
+                let _unheard = self.work(work);
                 Err(Fault::new(FaultKind::Lost, "no answer in time"))
             }
         }
     }
 
+    /// Does something to the zones, and notes what became of them.
+    fn work<T>(&self, work: impl FnOnce(&mut BTreeMap<Name, ZoneContent>) -> T) -> T {
+        let mut zones = self.zones();
+        let result = work(&mut zones);
+        self.history().note(&zones);
+        result
+    }
+
     fn zones(&self) -> MutexGuard<'_, BTreeMap<Name, ZoneContent>> {
         self.zones.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -248,7 +274,9 @@ impl NameServer for FakeNameServer {
             if content.serial == serial || serial.newer_than(content.serial) {
                 return Ok(Delta::UpToDate(content.serial));
             }
-            Ok(Delta::Whole(content.clone()))
+            let soa = soa_of(zone, content)?;
+            let known = self.history().since(zone, serial, soa);
+            Ok(known.unwrap_or_else(|| Delta::Whole(content.clone())))
         }))
     }
 

@@ -109,6 +109,7 @@ struct World {
     weather: Arc<Weather>,
     environment: Arc<Seeded>,
     tenure: Tenure,
+    limits: Limits,
     crashes: u32,
     process: Option<JoinSet<()>>,
 }
@@ -118,6 +119,26 @@ struct SimulatedClock(Arc<Seeded>);
 impl Clock for SimulatedClock {
     fn now(&self) -> Moment {
         Moment(self.0.now().as_second())
+    }
+}
+
+/// Limits so low that few records are a flood, or as they are.
+fn limits(seed: u64) -> Limits {
+    let limits = Limits::default();
+    let mut random = Random::new(seed ^ 0x11a1_7500);
+    let small = 1 + usize::try_from(random.below(3)).unwrap_or(0);
+    match random.below(3) {
+        0 => limits,
+        1 => Limits {
+            sets_per_message_max: small,
+            sets_caught_min: 1,
+            ..limits
+        },
+        _ => Limits {
+            sets_per_message_max: small,
+            sets_caught_min: 2,
+            ..limits
+        },
     }
 }
 
@@ -166,6 +187,7 @@ impl World {
             weather,
             environment,
             tenure,
+            limits: limits(seed),
             crashes: 0,
             process: None,
         }
@@ -241,7 +263,7 @@ impl World {
     fn start(&mut self) {
         self.weather.revive();
         let stop = CancellationToken::new();
-        let (engine, run) = Engine::start(self.stations(), Limits::default(), stop.clone());
+        let (engine, run) = Engine::start(self.stations(), self.limits, stop.clone());
         let api = FaultyApi::new(self.api.service(), Arc::clone(&self.weather));
         let controllers = Controllers {
             client: kube::Client::new(api, "default"),

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{Completion, Flight, ReadBack, Sent, Verdict, Zone, ZoneContent, Zones, steps::spread};
+use super::{Completion, ReadBack, Sent, Verdict, Zone, ZoneContent, Zones, steps::spread};
 use crate::{
     fault::{Fault, FaultKind},
     name::Name,
@@ -17,10 +17,15 @@ impl Zones {
         self.zone_news.insert(name.clone());
         match completion {
             Completion::Read(result) => self.read(name, result, now),
-            Completion::Caught(result) => self.caught(name, result, now),
+            Completion::Caught(keys, result) => self.caught(name, &keys, result, now),
             Completion::Checked(result) => self.checked(name, result, now),
             Completion::Sent(sent) => self.sent(name, sent, now),
-            Completion::Verified(keys, result) => self.verified(name, &keys, result, now),
+            Completion::Verified(keys, result) => {
+                if let Some(zone) = self.known.get_mut(name) {
+                    zone.questions -= 1;
+                }
+                self.verified(name, &keys, result, now);
+            }
             Completion::Renewed(record, result) => self.renewed(name, &record, result, now),
             Completion::Followed(index, result) => self.followed(name, index, result, now),
             Completion::Closed(result) => {
@@ -117,10 +122,11 @@ impl Zones {
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };
-        if zone.parent.phase() == Phase::UpdateInProgress {
+        zone.commits -= 1;
+        if zone.commits == 0 && zone.parent.phase() == Phase::UpdateInProgress {
             zone.parent.done();
         }
-        zone.steps += messages;
+        zone.steps = zone.steps.wrapping_add_unsigned(messages);
         zone.verify_queue.extend(to_verify);
         if let Some((fault, keys)) = lost {
             for key in &keys {
@@ -156,7 +162,8 @@ impl Zones {
         }
     }
 
-    fn verified(
+    /// Sets that were written are read back.
+    pub(super) fn verified(
         &mut self,
         name: &Name,
         keys: &[RecordKey],
@@ -179,29 +186,11 @@ impl Zones {
         };
         zone.settle_serial(read.serial);
         zone.recover();
+        let before = zone.standing(keys);
         for (key, set) in keys.iter().zip(read.sets) {
-            let sent = zone.flights.remove(key);
-            let before = zone.parent.actual(key).cloned();
-            let wanted = zone.parent.desired(key);
-            // What is served is what was asked for: share one copy of it.
-            let seen = set.map(|set| match wanted {
-                Some(wanted) if **wanted == set => Arc::clone(wanted),
-                Some(_) | None => Arc::new(set),
-            });
-            let unmoved = before == seen;
-            if before.is_some() && seen.is_none() {
-                zone.guard.lose(key, now);
-            }
-            zone.parent.observe(key.clone(), seen);
-            zone.parent.land(key);
-            if let Some(Flight { desired, lost }) = sent
-                && unmoved
-                && desired.as_ref() == zone.parent.desired(key)
-            {
-                let fault = lost.unwrap_or_else(|| ignored(key));
-                zone.unmoved.insert(key.clone(), fault);
-            }
+            zone.see(key.clone(), set);
         }
+        zone.land(before, now);
         zone.spread(read.serial, keys, now);
         for key in keys {
             self.weigh(name, key);
@@ -300,14 +289,4 @@ fn share(sets: BTreeMap<RecordKey, RecordSet>) -> BTreeMap<RecordKey, Arc<Record
     sets.into_iter()
         .map(|(key, set)| (key, Arc::new(set)))
         .collect()
-}
-
-fn ignored(key: &RecordKey) -> Fault {
-    Fault::new(
-        FaultKind::Malformed,
-        format!(
-            "the server answered NOERROR but does not serve {key} as asked; look for a CNAME or \
-             other data at this name that Bindery did not write"
-        ),
-    )
 }

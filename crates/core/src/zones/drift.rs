@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::{Tenancy, Zone, Zones};
+use super::{Flight, ReadBack, Tenancy, Zone, Zones, steps::is_share};
 use crate::{
     delta::{Delta, Steps},
     fault::{Fault, FaultKind},
@@ -23,36 +23,68 @@ impl Zones {
         (CHECK_SHARE * zones).clamp(CHECK_MIN, self.limits.check_interval)
     }
 
-    /// What others wrote is taken in; what they did to our sets is mended by the next update.
-    pub(super) fn caught(&mut self, name: &Name, result: Result<Delta, Fault>, now: Duration) {
+    /// What changed is taken in: what others did to our sets is mended by the next update, and of `keys`,
+    /// which we wrote, it is known what stands there.
+    pub(super) fn caught(
+        &mut self,
+        name: &Name,
+        keys: &[RecordKey],
+        result: Result<Delta, Fault>,
+        now: Duration,
+    ) {
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };
+        if keys.is_empty() {
+            zone.reading = false;
+        } else {
+            zone.catching = false;
+        }
         match result {
-            Ok(Delta::Whole(content)) => self.read(name, Ok(content), now),
+            Ok(Delta::Whole(content)) if keys.is_empty() => self.read(name, Ok(content), now),
+            Ok(Delta::Whole(mut content)) => {
+                zone.incapable = !is_share(keys.len(), content.sets.len());
+                let sets = keys.iter().map(|key| content.sets.remove(key)).collect();
+                let serial = content.serial;
+                self.verified(name, keys, Ok(ReadBack { serial, sets }), now);
+            }
             Ok(Delta::UpToDate(serial)) => {
-                zone.reading = false;
                 zone.drifted = false;
                 // An older serial than the one we know: the server lost something.
-                zone.stale = zone.base != Some(serial);
+                zone.stale |= zone.base != Some(serial);
                 zone.recover();
+                let standing = zone.standing(keys);
+                zone.land(standing, now);
             }
             Ok(Delta::Steps(steps)) => {
-                zone.reading = false;
                 zone.drifted = false;
+                zone.incapable = false;
                 zone.recover();
-                let touched = zone.take_steps(name, &steps, now);
+                let standing = zone.standing(keys);
+                let mut touched = zone.take_steps(name, &steps, now);
+                zone.land(standing, now);
+                if let Some(serial) = zone.serial {
+                    zone.spread(serial, keys, now);
+                }
+                // The objects of these hear of it when they are looked at again.
+                for key in keys {
+                    touched.remove(key);
+                    self.weigh(name, key);
+                }
                 for key in touched {
                     self.weigh(name, &key);
                     self.touch_owners(name, &key);
                 }
             }
             Err(fault) => {
-                zone.reading = false;
                 // A whole transfer tells, or the server lost the zone.
                 zone.stale = true;
-                if fault.kind == FaultKind::NoSuchZone {
+                if keys.is_empty() && fault.kind == FaultKind::NoSuchZone {
                     zone.vanish();
+                }
+                for key in keys {
+                    zone.flights.remove(key);
+                    zone.parent.land(key);
                 }
                 self.zone_failed(name, fault, now);
             }
@@ -95,41 +127,52 @@ impl Zone {
         exclusive && !matches!(key.rtype, RecordType::Soa | RecordType::Other(_))
     }
 
-    /// The serial at which everything in the zone is known after these messages; else what happened in
-    /// between has to be asked for.
+    /// Takes in the serial at which some sets were read: everything is known at it if only our own
+    /// messages led there; else what happened in between has to be asked for.
+    ///
+    /// Messages on their way may be in it, and acknowledged ones may not.
     pub(super) fn settle_serial(&mut self, seen: Serial) {
-        let expected = self
-            .base
-            .map(|base| Serial(base.0.wrapping_add(self.steps)));
         self.serial = Some(seen);
-        if expected == Some(seen) {
+        let Some(base) = self.base else {
+            self.drifted = true;
+            return;
+        };
+        let ahead = base.steps_to(seen).wrapping_sub(self.steps);
+        let flying = i32::try_from(self.commits).unwrap_or(i32::MAX);
+        if ahead == 0 && flying == 0 {
             self.base = Some(seen);
             self.steps = 0;
-        } else {
+        } else if ahead > flying || ahead < -self.steps.max(0) {
             self.drifted = true;
         }
+    }
+
+    /// What stands at these keys, as far as is known.
+    pub(super) fn standing(&self, keys: &[RecordKey]) -> Vec<(RecordKey, Option<Arc<RecordSet>>)> {
+        let standing = |key: &RecordKey| (key.clone(), self.parent.actual(key).cloned());
+        keys.iter().map(standing).collect()
     }
 
     fn take_steps(&mut self, name: &Name, steps: &Steps, now: Duration) -> BTreeSet<RecordKey> {
         let key_of = |record: &Record| RecordKey::new(record.name.clone(), record.data.rtype());
         let mut touched = BTreeSet::new();
-        for record in &steps.removed {
+        for record in steps.removed.iter().chain(&steps.fleeting) {
             let key = key_of(record);
             let left = self.parent.actual(&key).map(|set| {
                 let left = set.data().iter().filter(|data| **data != record.data);
                 RecordSet::new(set.ttl, left.cloned())
             });
             let left = left.filter(|set| !set.data().is_empty());
-            self.parent.observe(key.clone(), left.map(Arc::new));
+            self.see(key.clone(), left);
             touched.insert(key);
         }
-        for record in &steps.added {
+        for record in steps.added.iter().chain(&steps.returned) {
             let key = key_of(record);
             let standing = self.parent.actual(&key);
             let standing = standing.map_or(&[][..], |set| set.data());
             let all = standing.iter().chain([&record.data]).cloned();
             let set = RecordSet::new(record.ttl, all.collect::<Vec<_>>());
-            self.parent.observe(key.clone(), Some(Arc::new(set)));
+            self.see(key.clone(), Some(set));
             touched.insert(key);
         }
         if let RecordData::Soa(soa) = &steps.to.data {
@@ -138,7 +181,7 @@ impl Zone {
             let set = RecordSet::new(steps.to.ttl, [steps.to.data.clone()]);
             self.parent.observe(key, Some(Arc::new(set)));
             self.own.renewed(&steps.to);
-            (self.serial, self.base, self.steps) = (Some(serial), Some(serial), 0);
+            self.reach(serial);
             self.fleet.aim(serial, now);
         }
         for key in &touched {
@@ -148,4 +191,56 @@ impl Zone {
         }
         touched
     }
+    /// Everything is known at this serial. What is still to come of our own messages stays to come; a
+    /// serial beyond them that none on its way explains is of others, and known as well.
+    fn reach(&mut self, serial: Serial) {
+        let passed = self.base.map_or(0, |base| base.steps_to(serial));
+        let left = self.steps.wrapping_sub(passed);
+        self.steps = if left < 0 && self.commits == 0 {
+            0
+        } else {
+            left
+        };
+        (self.serial, self.base) = (Some(serial), Some(serial));
+    }
+
+    /// Takes in what stands at a key; where it is what was asked for, one copy is shared.
+    pub(super) fn see(&mut self, key: RecordKey, set: Option<RecordSet>) {
+        let wanted = self.parent.desired(&key);
+        let seen = set.map(|set| match wanted {
+            Some(wanted) if **wanted == set => Arc::clone(wanted),
+            Some(_) | None => Arc::new(set),
+        });
+        self.parent.observe(key, seen);
+    }
+
+    /// Sets that were sent are back, and what stands there is known; this stood there before.
+    pub(super) fn land(&mut self, before: Vec<(RecordKey, Option<Arc<RecordSet>>)>, now: Duration) {
+        for (key, before) in before {
+            let sent = self.flights.remove(&key);
+            let seen = self.parent.actual(&key);
+            let unmoved = before.as_ref() == seen;
+            if before.is_some() && seen.is_none() {
+                self.guard.lose(&key, now);
+            }
+            self.parent.land(&key);
+            if let Some(Flight { desired, lost }) = sent
+                && unmoved
+                && desired.as_ref() == self.parent.desired(&key)
+            {
+                let fault = lost.unwrap_or_else(|| ignored(&key));
+                self.unmoved.insert(key, fault);
+            }
+        }
+    }
+}
+
+fn ignored(key: &RecordKey) -> Fault {
+    Fault::new(
+        FaultKind::Malformed,
+        format!(
+            "the server answered NOERROR but does not serve {key} as asked; look for a CNAME or \
+             other data at this name that Bindery did not write"
+        ),
+    )
 }

@@ -139,7 +139,7 @@ impl Zones {
 }
 
 impl Zone {
-    /// Whether what waits to be removed, is held, or went of late, is too much.
+    /// Whether what waits to be removed, is on its way, is held, or went of late, is too much.
     fn removes_too_much(&mut self, name: &Name, now: Duration) -> bool {
         let recent = self.guard.recent(now);
         // What others wrote is looked at too, after a transfer, and stays.
@@ -147,9 +147,15 @@ impl Zone {
             (key.name == *name && matches!(key.rtype, RecordType::Soa | RecordType::Ns))
                 || (self.foreign.contains(key) && !self.evicts(key))
         };
-        let doomed = self.parent.pending().filter(|key| {
-            self.parent.desired(key).is_none() && self.parent.actual(key).is_some() && !stays(key)
-        });
+        let flying = self.flights.iter();
+        let flying = flying
+            .filter(|(key, flight)| flight.desired.is_none() && !self.guard.passed.contains(key))
+            .map(|(key, _)| key);
+        let waiting = self.parent.pending();
+        let waiting = waiting.filter(|key| self.parent.desired(key).is_none());
+        let doomed = waiting
+            .chain(flying)
+            .filter(|key| self.parent.actual(key).is_some() && !stays(key));
         let doomed = doomed.count() + self.guard.held.len() + recent;
         let total = self.parent.children().len() + recent;
         doomed >= REMOVALS_MIN && doomed * 100 > total * SHARE_MAX

@@ -74,16 +74,15 @@ pub enum Step {
     Open(Option<Vec<Record>>),
     /// Transfer the zone again, since it may differ from what we know.
     Read,
-    /// Ask what changed since this serial, at which the zone is known.
-    Catch(Serial),
+    /// Ask what changed since this serial, at which the zone is known, and read these sets back from it:
+    /// where they are many, that is cheaper than to ask for each.
+    Catch(Serial, Vec<RecordKey>),
     /// Ask for the serial, to notice what others wrote.
     Check,
     /// Send these changes as one atomic update.
     Commit(Vec<Change>),
     /// Read these sets back from the server.
     Verify(Vec<RecordKey>),
-    /// The same by a transfer of the zone, which is cheaper where they are many.
-    VerifyAll(Vec<RecordKey>),
     /// Give the zone this SOA, whose serial is newer than the one it has.
     Renew(Record),
     /// Bring another server up to date, or see whether it is.
@@ -113,13 +112,13 @@ pub struct Sent {
 pub enum Completion {
     /// [`Step::Open`] or [`Step::Read`] ended.
     Read(Result<ZoneContent, Fault>),
-    /// [`Step::Catch`] ended.
-    Caught(Result<Delta, Fault>),
+    /// [`Step::Catch`] that reads these keys back ended.
+    Caught(Vec<RecordKey>, Result<Delta, Fault>),
     /// [`Step::Check`] ended.
     Checked(Result<Serial, Fault>),
     /// [`Step::Commit`] ended.
     Sent(Sent),
-    /// [`Step::Verify`] or [`Step::VerifyAll`] of these keys ended.
+    /// [`Step::Verify`] of these keys ended.
     Verified(Vec<RecordKey>, Result<ReadBack, Fault>),
     /// [`Step::Renew`] ended.
     Renewed(Record, Result<(), Fault>),
@@ -136,6 +135,9 @@ pub struct Limits {
     pub sets_per_message_max: usize,
     /// Bytes in one message, names uncompressed; below 65,535 to leave room for signature and SOA.
     pub message_len_max: usize,
+    /// Sets from which on they are read back by asking what changed: a question costs as much as some
+    /// thirty records of a transfer.
+    pub sets_caught_min: usize,
     /// How long a zone or a set that failed waits.
     pub retry: Backoff,
     /// How often an idle zone's serial is looked at.
@@ -149,6 +151,7 @@ impl Default for Limits {
         Self {
             sets_per_message_max: 500,
             message_len_max: 60_000,
+            sets_caught_min: 200,
             retry: Backoff {
                 first: Duration::from_millis(250),
                 max: Duration::from_secs(15),

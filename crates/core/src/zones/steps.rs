@@ -12,19 +12,29 @@ use crate::{
     tracker::Phase,
 };
 
-/// How many sets are looked at in one go; enough to fill a message even if most need nothing.
-const LOOKS_MAX: usize = 2_000;
-
 /// Sets that may be written and not yet read back while more waits to be written: ten messages.
 const UNVERIFIED_MAX: usize = 5_000;
 
 /// How long a zone that is about to be created waits for objects to carry what they ask for.
 const ADMISSION_MAX: Duration = Duration::from_secs(1);
 
-/// Sets that are read back by a transfer of the whole zone: a question costs as much as some thirty
-/// records of a transfer, and both have to be a share of the zone.
-const MANY: usize = 200;
-const MANY_SHARE: usize = 4;
+/// Updates of one zone on their way at a time. A second one leaves only full, so that a flood finds the
+/// server never idle and everything else shares one message.
+const COMMITS_MAX: usize = 2;
+
+/// The share of a zone, as its denominator, from which on sets are worth a transfer of all of it.
+const WORTH_ALL: usize = 4;
+
+/// A message as far as it is filled.
+#[derive(Default)]
+struct Filling {
+    changes: Vec<Change>,
+    /// Names uncompressed.
+    len: usize,
+    /// What the guard found, once for all.
+    too_much: Option<bool>,
+    is_full: bool,
+}
 
 /// What looking at one set found.
 enum Look {
@@ -95,23 +105,11 @@ impl Zones {
         {
             return Some(step);
         }
-        let zone = self.known.get_mut(name)?;
-        let waits = zone.parent.phase() == Phase::UpdateInProgress
-            && zone.verify_queue.len() < UNVERIFIED_MAX;
-        let keys = if waits {
-            Vec::new()
-        } else {
-            std::mem::take(&mut zone.verify_queue)
-        };
-        if keys.is_empty() {
-            return self.follow_step(name, now);
+        let many = self.limits.sets_caught_min;
+        match self.known.get_mut(name)?.read_back(many) {
+            Some(step) => Some(step),
+            None => self.follow_step(name, now),
         }
-        let many = keys.len() >= MANY && keys.len() * MANY_SHARE >= zone.parent.children().len();
-        Some(if many {
-            Step::VerifyAll(keys)
-        } else {
-            Step::Verify(keys)
-        })
     }
 
     fn write_step(&mut self, name: &Name, now: Duration) -> Option<Step> {
@@ -122,11 +120,9 @@ impl Zones {
         match zone.parent.phase() {
             Phase::NotStarted => self.open(name, now),
             Phase::Created => self.tend(name, now),
+            Phase::UpdateInProgress => self.tend_more(name, now),
             Phase::DeletionPending => self.wind_up(name, now),
-            Phase::CreationInProgress
-            | Phase::UpdateInProgress
-            | Phase::DeletionInProgress
-            | Phase::Gone => None,
+            Phase::CreationInProgress | Phase::DeletionInProgress | Phase::Gone => None,
         }
     }
 
@@ -178,13 +174,17 @@ impl Zones {
                 return None;
             }
             zone.reading = true;
-            return Some(zone.base.map_or(Step::Read, Step::Catch));
+            return Some(match zone.base {
+                Some(base) => Step::Catch(base, Vec::new()),
+                None => Step::Read,
+            });
         }
         zone.readmit(now);
         let changes = self.batch(name, now);
         let zone = self.known.get_mut(name)?;
         if !changes.is_empty() {
             zone.parent.begin();
+            zone.commits += 1;
             return Some(Step::Commit(changes));
         }
         if !zone.parent.has_flying()
@@ -201,6 +201,23 @@ impl Zones {
             return Some(Step::Check);
         }
         None
+    }
+
+    /// An open zone with an update on its way: another one that is full may follow at once, since what
+    /// is on its way is in none of the others.
+    fn tend_more(&mut self, name: &Name, now: Duration) -> Option<Step> {
+        let full = self.limits.sets_per_message_max;
+        let zone = self.known.get_mut(name)?;
+        let waiting = zone.parent.pending().take(full).count();
+        if zone.stale || zone.drifted || zone.commits >= COMMITS_MAX || waiting < full {
+            return None;
+        }
+        let changes = self.batch(name, now);
+        if changes.is_empty() {
+            return None;
+        }
+        self.known.get_mut(name)?.commits += 1;
+        Some(Step::Commit(changes))
     }
 
     /// A zone on its way out: what we wrote goes first, unless the zone goes with it.
@@ -221,6 +238,7 @@ impl Zones {
         let changes = self.batch(name, now);
         let zone = self.known.get_mut(name)?;
         if !changes.is_empty() {
+            zone.commits += 1;
             return Some(Step::Commit(changes));
         }
         if !zone.parent.has_unsettled() && zone.sick.is_empty() {
@@ -235,28 +253,17 @@ impl Zones {
     /// The next changes of a zone that fit into one message, ordered so that a name that changes
     /// its type loses the old set before it gains the new one.
     fn batch(&mut self, name: &Name, now: Duration) -> Vec<Change> {
-        let mut changes = Vec::new();
-        while changes.is_empty() {
-            let keys = self.known.get(name).map_or_else(Vec::new, Zone::next_keys);
+        let mut filling = Filling::default();
+        while !filling.is_full {
+            let room = self.limits.sets_per_message_max - filling.changes.len();
+            let zone = self.known.get(name);
+            let keys = zone.map_or_else(Vec::new, |zone| zone.next_keys(room));
             if keys.is_empty() {
                 break;
             }
-            self.fill(name, keys, now, &mut changes);
+            self.fill(name, keys, now, &mut filling);
         }
-        let Some(zone) = self.known.get_mut(name) else {
-            return Vec::new();
-        };
-        for change in &changes {
-            zone.parent.send(&change.key);
-            let desired = zone.parent.desired(&change.key).cloned();
-            zone.flights.insert(
-                change.key.clone(),
-                Flight {
-                    desired,
-                    lost: None,
-                },
-            );
-        }
+        let mut changes = filling.changes;
         changes.sort_by(|one, other| {
             (!one.is_removal(), &one.key).cmp(&(!other.is_removal(), &other.key))
         });
@@ -264,21 +271,11 @@ impl Zones {
     }
 
     /// Looks at sets in order until a message is full. One name's sets stay together in a message.
-    fn fill(
-        &mut self,
-        name: &Name,
-        keys: Vec<RecordKey>,
-        now: Duration,
-        changes: &mut Vec<Change>,
-    ) {
+    fn fill(&mut self, name: &Name, keys: Vec<RecordKey>, now: Duration, filling: &mut Filling) {
         let limits = self.limits;
-        let mut len = 0;
-        let mut too_much = None;
         for key in keys {
-            let starts_name = changes.last().is_none_or(|last| last.key.name != key.name);
-            if starts_name && changes.len() >= limits.sets_per_message_max {
-                break;
-            }
+            let last = filling.changes.last();
+            let starts_name = last.is_none_or(|last| last.key.name != key.name);
             match self.look(name, &key) {
                 Look::Settled => self.settle(name, &key),
                 Look::Foreign => self.fall_sick(name, &key, &Verdict::NotOwned, None),
@@ -287,20 +284,40 @@ impl Zones {
                     self.fall_sick(name, &key, &verdict, Some(now));
                 }
                 Look::Change(change)
-                    if change.is_removal() && self.holds(name, &key, now, &mut too_much) =>
+                    if change.is_removal()
+                        && self.holds(name, &key, now, &mut filling.too_much) =>
                 {
                     let verdict = Verdict::Failing(held_fault(name));
                     self.fall_sick(name, &key, &verdict, None);
                 }
                 Look::Change(change) => {
-                    len += change.wire_len_max();
-                    if starts_name && len > limits.message_len_max && !changes.is_empty() {
-                        break;
+                    filling.len += change.wire_len_max();
+                    if starts_name
+                        && filling.len > limits.message_len_max
+                        && !filling.changes.is_empty()
+                    {
+                        filling.is_full = true;
+                        return;
                     }
-                    changes.push(change);
+                    self.take_off(name, &key);
+                    filling.changes.push(change);
                 }
             }
         }
+        filling.is_full = filling.changes.len() >= limits.sets_per_message_max;
+    }
+
+    /// A set is on its way.
+    fn take_off(&mut self, name: &Name, key: &RecordKey) {
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
+        zone.parent.send(key);
+        let flight = Flight {
+            desired: zone.parent.desired(key).cloned(),
+            lost: None,
+        };
+        zone.flights.insert(key.clone(), flight);
     }
 
     fn look(&self, name: &Name, key: &RecordKey) -> Look {
@@ -381,6 +398,32 @@ impl Zones {
 }
 
 impl Zone {
+    /// Reads back what was written, when nothing more is on its way or much of it waits.
+    ///
+    /// Changes are taken in as a whole and in order, so nothing else is read meanwhile.
+    fn read_back(&mut self, many: usize) -> Option<Step> {
+        let waits = self.parent.phase() == Phase::UpdateInProgress
+            && self.verify_queue.len() < UNVERIFIED_MAX;
+        if self.verify_queue.is_empty() || waits || self.catching {
+            return None;
+        }
+        let sets = self.verify_queue.len();
+        let worth = !self.incapable || is_share(sets, self.parent.children().len());
+        match self.base {
+            Some(base) if sets >= many && worth => {
+                self.catching = self.questions == 0;
+                let keys = self
+                    .catching
+                    .then(|| std::mem::take(&mut self.verify_queue));
+                keys.map(|keys| Step::Catch(base, keys))
+            }
+            Some(_) | None => {
+                self.questions += 1;
+                Some(Step::Verify(std::mem::take(&mut self.verify_queue)))
+            }
+        }
+    }
+
     /// Sick sets whose time has come are looked at again.
     fn readmit(&mut self, now: Duration) {
         let due: Vec<RecordKey> = self
@@ -416,11 +459,11 @@ impl Zone {
             .min()
     }
 
-    /// The next sets to look at; a name is never cut in two.
-    fn next_keys(&self) -> Vec<RecordKey> {
+    /// The next sets to look at, about so many; a name is never cut in two.
+    fn next_keys(&self, count: usize) -> Vec<RecordKey> {
         let mut keys: Vec<RecordKey> = Vec::new();
         for key in self.parent.pending() {
-            if keys.len() >= LOOKS_MAX && keys.last().is_some_and(|last| last.name != key.name) {
+            if keys.len() >= count && keys.last().is_some_and(|last| last.name != key.name) {
                 break;
             }
             keys.push(key.clone());
@@ -437,6 +480,11 @@ impl Zone {
             })
         })
     }
+}
+
+/// Whether so many sets are worth a transfer of the whole zone.
+pub(super) fn is_share(sets: usize, total: usize) -> bool {
+    sets * WORTH_ALL >= total
 }
 
 /// A number that differs between what is retried, so that what failed together does not come back

@@ -1,5 +1,6 @@
 //! The state machine driven to rest against a plain model of a name server.
 
+mod flood;
 mod followers;
 mod guard;
 mod properties;
@@ -103,11 +104,10 @@ impl World {
                 Step::Close => Completion::Closed(Ok(())),
                 Step::Open(_)
                 | Step::Read
-                | Step::Catch(_)
+                | Step::Catch(..)
                 | Step::Check
                 | Step::Commit(_)
                 | Step::Verify(_)
-                | Step::VerifyAll(_)
                 | Step::Renew(_)
                 | Step::Follow(_) => {
                     failed(step, &Fault::new(FaultKind::NoSuchZone, "no such zone"))
@@ -116,17 +116,17 @@ impl World {
         };
         match step {
             Step::Open(_) | Step::Read => Completion::Read(Ok(content.clone())),
-            Step::Catch(serial) if serial == content.serial => {
-                Completion::Caught(Ok(Delta::UpToDate(serial)))
+            Step::Catch(serial, keys) if serial == content.serial => {
+                Completion::Caught(keys, Ok(Delta::UpToDate(serial)))
             }
-            Step::Catch(_) => Completion::Caught(Ok(Delta::Whole(content.clone()))),
+            Step::Catch(_, keys) => Completion::Caught(keys, Ok(Delta::Whole(content.clone()))),
             Step::Check => Completion::Checked(Ok(content.serial)),
             Step::Commit(changes) => {
                 self.messages.push(changes.clone());
                 self.updates += 1;
                 Completion::Sent(commit(content, changes))
             }
-            Step::Verify(keys) | Step::VerifyAll(keys) => {
+            Step::Verify(keys) => {
                 let sets = keys
                     .iter()
                     .map(|key| content.sets.get(key).cloned())
@@ -240,7 +240,7 @@ fn commit(content: &mut ZoneContent, changes: Vec<Change>) -> Sent {
 fn failed(step: Step, fault: &Fault) -> Completion {
     match step {
         Step::Open(_) | Step::Read => Completion::Read(Err(fault.clone())),
-        Step::Catch(_) => Completion::Caught(Err(fault.clone())),
+        Step::Catch(_, keys) => Completion::Caught(keys, Err(fault.clone())),
         Step::Check => Completion::Checked(Err(fault.clone())),
         Step::Commit(changes) => {
             let keys = changes.into_iter().map(|change| change.key).collect();
@@ -249,9 +249,7 @@ fn failed(step: Step, fault: &Fault) -> Completion {
                 ..Sent::default()
             })
         }
-        Step::Verify(keys) | Step::VerifyAll(keys) => {
-            Completion::Verified(keys, Err(fault.clone()))
-        }
+        Step::Verify(keys) => Completion::Verified(keys, Err(fault.clone())),
         Step::Renew(record) => Completion::Renewed(record, Err(fault.clone())),
         Step::Follow(Errand::Copy(index) | Errand::Look(index) | Errand::Nudge(index)) => {
             Completion::Followed(index, Err(fault.clone()))

@@ -148,6 +148,8 @@ mod tests {
             to: record(&soa(serial)),
             removed: removed.iter().map(|line| record(line)).collect(),
             added: added.iter().map(|line| record(line)).collect(),
+            fleeting: Vec::new(),
+            returned: Vec::new(),
         })
     }
 

@@ -223,7 +223,7 @@ impl Rehearsal {
         let world = world.unwrap_or_else(|| Err(unread()));
         match step {
             Step::Open(_) | Step::Read => Some(Completion::Read(world)),
-            Step::Catch(_) => Some(Completion::Caught(world.map(Delta::Whole))),
+            Step::Catch(_, keys) => Some(Completion::Caught(keys, world.map(Delta::Whole))),
             Step::Check => Some(Completion::Checked(world.map(|content| content.serial))),
             Step::Commit(changes) => {
                 let keys = changes.iter().map(|change| change.key.clone()).collect();
@@ -235,7 +235,7 @@ impl Rehearsal {
                     ..Sent::default()
                 }))
             }
-            Step::Verify(keys) | Step::VerifyAll(keys) => {
+            Step::Verify(keys) => {
                 let read = world.map(|content| ReadBack {
                     serial: content.serial,
                     sets: keys

@@ -37,6 +37,26 @@ fn held(world: &World) -> Option<crate::zones::HeldPlan> {
 }
 
 #[test]
+fn what_is_on_its_way_counts_too() {
+    let mut world = with_hosts(30);
+    for number in 0..9 {
+        withdraw(&mut world, number);
+    }
+    let zone = name(ZONE);
+    let step = world.zones.next_step(&zone, world.now);
+    let step = step.expect("nine of thirty may go");
+    assert!(matches!(&step, Step::Commit(changes) if changes.len() == 9));
+    for number in 9..12 {
+        withdraw(&mut world, number);
+    }
+    let sent = world.carry_out(&zone, step);
+    world.zones.complete(&zone, sent, world.now);
+    world.settle();
+    assert_eq!(world.lines().len(), 21, "the other three are held");
+    assert_eq!(held(&world).map(|plan| plan.removals), Some(3));
+}
+
+#[test]
 fn a_plan_that_removes_too_much_is_held_until_its_digest_is_named() {
     let mut world = with_hosts(30);
     for number in 0..12 {
@@ -158,17 +178,21 @@ fn what_others_did_since_is_taken_in_step_by_step() {
     for zone in world.zones.take_work() {
         while let Some(step) = world.zones.next_step(&zone, world.now) {
             let completion = match &step {
-                Step::Catch(_) => Completion::Caught(Ok(Delta::Steps(Steps {
-                    to: records(&to).remove(0),
-                    removed: vec![ours.clone()],
-                    added: vec![theirs.clone()],
-                }))),
+                Step::Catch(_, keys) => Completion::Caught(
+                    keys.clone(),
+                    Ok(Delta::Steps(Steps {
+                        to: records(&to).remove(0),
+                        removed: vec![ours.clone()],
+                        added: vec![theirs.clone()],
+                        fleeting: Vec::new(),
+                        returned: Vec::new(),
+                    })),
+                ),
                 Step::Open(_)
                 | Step::Read
                 | Step::Check
                 | Step::Commit(_)
                 | Step::Verify(_)
-                | Step::VerifyAll(_)
                 | Step::Renew(_)
                 | Step::Follow(_)
                 | Step::Close => world.carry_out(&zone, step.clone()),
@@ -178,7 +202,7 @@ fn what_others_did_since_is_taken_in_step_by_step() {
         }
     }
     assert!(
-        steps.iter().any(|step| matches!(step, Step::Catch(_))),
+        steps.iter().any(|step| matches!(step, Step::Catch(..))),
         "{steps:?}"
     );
     assert!(!steps.contains(&Step::Read), "{steps:?}");

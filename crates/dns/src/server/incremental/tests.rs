@@ -40,6 +40,8 @@ fn sequences_are_condensed_to_their_net_effect() {
     assert_eq!(steps.to.to_string(), soa(3));
     assert_eq!(shown(&steps.removed), [a("old", 60), a("ttl", 60)]);
     assert_eq!(shown(&steps.added), [a("new", 60), a("ttl", 90)]);
+    assert_eq!(shown(&steps.fleeting), [a("brief", 0)]);
+    assert_eq!(shown(&steps.returned), [a("back", 60)]);
 }
 
 #[test]
@@ -99,6 +101,8 @@ fn mirrored_name_servers_come_before_the_old_ones_go() {
             line(&a("ttl", 90)),
             line("example.com. 60 IN NS new.example."),
         ],
+        fleeting: Vec::new(),
+        returned: Vec::new(),
     };
     let message = update::mirror(1, &zone(), &line(&soa(1)), &steps);
     let rows: Vec<(u16, u16, u32)> = message
@@ -118,6 +122,8 @@ async fn steps_that_do_not_lead_forwards_are_not_sent() {
         to: line(&soa(2)),
         removed: Vec::new(),
         added: Vec::new(),
+        fleeting: Vec::new(),
+        returned: Vec::new(),
     };
     let server = Server::new("192.0.2.1:53", None);
     for from in [2, 3] {
