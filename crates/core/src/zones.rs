@@ -54,6 +54,8 @@ pub struct Zones {
     unadmitted: BTreeMap<ObjectRef, BTreeSet<usize>>,
     /// Which records are ours, by the lines that objects carry.
     evidence: BTreeMap<RecordKey, Vec<(ObjectRef, RecordData)>>,
+    /// Objects that carry lines which they no longer ask for.
+    leaving: BTreeSet<ObjectRef>,
     owner_news: BTreeSet<ObjectRef>,
     zone_news: BTreeSet<Name>,
     work: BTreeSet<Name>,
@@ -118,8 +120,29 @@ struct Zone {
 /// The claims on one name.
 #[derive(Debug, Default)]
 struct Node {
-    claims: BTreeSet<(ObjectRef, usize)>,
+    /// Sorted; nearly always one, for which a tree would take ten times the memory.
+    claims: Vec<(ObjectRef, usize)>,
     losers: Vec<Loser>,
+}
+
+impl Node {
+    fn claim(&mut self, owner: &ObjectRef, index: usize) {
+        if let Err(place) = self.place(owner, index) {
+            self.claims.reserve_exact(1);
+            self.claims.insert(place, (owner.clone(), index));
+        }
+    }
+
+    fn release(&mut self, owner: &ObjectRef, index: usize) {
+        if let Ok(place) = self.place(owner, index) {
+            self.claims.remove(place);
+        }
+    }
+
+    fn place(&self, owner: &ObjectRef, index: usize) -> Result<usize, usize> {
+        self.claims
+            .binary_search_by(|(whose, at)| (whose, at).cmp(&(owner, &index)))
+    }
 }
 
 /// A set on its way.
@@ -217,6 +240,11 @@ impl Zones {
         } else {
             self.unadmitted.insert(owner.clone(), uncarried);
         }
+        if withdraws(&declaration) {
+            self.leaving.insert(owner.clone());
+        } else {
+            self.leaving.remove(&owner);
+        }
         let before = self.owners.insert(owner.clone(), declaration.clone());
         let mut names = BTreeSet::new();
         if let Some(before) = &before {
@@ -225,7 +253,7 @@ impl Zones {
         for (index, claim) in declaration.claims.iter().enumerate() {
             let zone = self.known.entry(claim.zone.clone()).or_default();
             let node = zone.nodes.entry(claim.key.name.clone()).or_default();
-            node.claims.insert((owner.clone(), index));
+            node.claim(&owner, index);
             names.insert((claim.zone.clone(), claim.key.name.clone()));
         }
         self.exchange_evidence(before.as_ref(), &declaration);
@@ -248,6 +276,7 @@ impl Zones {
             self.remerge(&zone, &name);
         }
         self.unadmitted.remove(owner);
+        self.leaving.remove(owner);
         self.owner_news.remove(owner);
     }
 
@@ -257,7 +286,7 @@ impl Zones {
                 continue;
             };
             if let Some(node) = zone.nodes.get_mut(&claim.key.name) {
-                node.claims.remove(&(before.owner.clone(), index));
+                node.release(&before.owner, index);
             }
             names.insert((claim.zone.clone(), claim.key.name.clone()));
         }
@@ -272,7 +301,10 @@ impl Zones {
         for record in &after.published {
             let key = key_of(record);
             let entry = (after.owner.clone(), record.data.clone());
-            self.evidence.entry(key.clone()).or_default().push(entry);
+            let entries = self.evidence.entry(key.clone()).or_default();
+            // Nearly always one; a vector that grows by itself would hold room for four.
+            entries.reserve_exact(1);
+            entries.push(entry);
             touched.insert(key);
         }
         for key in touched {
@@ -458,6 +490,17 @@ fn uncarried(declaration: &Declaration) -> BTreeSet<usize> {
         })
         .map(|(index, _)| index)
         .collect()
+}
+
+/// Whether the object carries a line that it does not ask for.
+fn withdraws(declaration: &Declaration) -> bool {
+    let asked: BTreeSet<(&Name, &RecordData)> = declaration
+        .claims
+        .iter()
+        .flat_map(|claim| claim.data.iter().map(|data| (&claim.key.name, data)))
+        .collect();
+    let mut carried = declaration.published.iter();
+    carried.any(|record| !asked.contains(&(&record.name, &record.data)))
 }
 
 /// A name and all its ancestors, closest first.

@@ -1,12 +1,12 @@
 //! What the end of a step means for its zone.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use super::{Completion, ReadBack, Sent, Verdict, Zone, ZoneContent, Zones, steps::spread};
 use crate::{
     fault::{Fault, FaultKind},
     name::Name,
-    record::{RecordKey, RecordSet, Serial},
+    record::{RecordKey, Serial},
     tracker::Phase,
 };
 
@@ -70,7 +70,9 @@ impl Zones {
                 zone.vacant = None;
                 zone.own.see(name, &content);
                 zone.spread_all(content.serial, now);
-                zone.parent.observe_all(share(content.sets));
+                let sets = content.sets.into_iter();
+                let sets = sets.map(|(key, set)| zone.share(key, set)).collect();
+                zone.parent.observe_all(sets);
                 self.count_foreign(name);
                 self.touch_all_owners(name);
             }
@@ -229,13 +231,12 @@ impl Zones {
             self.owner_news
                 .extend(owners.map(|(owner, _)| owner.clone()));
         }
-        // Objects that only have something to take away from this zone.
-        let leaving = self.evidence.iter().filter(|(key, _)| key.name.is_in(name));
-        self.owner_news.extend(
-            leaving
-                .flat_map(|(_, entries)| entries)
-                .map(|(owner, _)| owner.clone()),
-        );
+        let leaving = self.leaving.iter().filter(|owner| {
+            let declaration = self.owners.get(owner);
+            let mut lines = declaration.iter().flat_map(|one| &one.published);
+            lines.any(|record| record.name.is_in(name))
+        });
+        self.owner_news.extend(leaving.cloned());
     }
 
     /// The objects that wait for something in this zone.
@@ -283,10 +284,4 @@ impl Zone {
 /// Whether the server has nothing to serve: it does not know the zone, or lost its data.
 fn is_missing(fault: &Fault) -> bool {
     matches!(fault.kind, FaultKind::NoSuchZone | FaultKind::Refused(2))
-}
-
-fn share(sets: BTreeMap<RecordKey, RecordSet>) -> BTreeMap<RecordKey, Arc<RecordSet>> {
-    sets.into_iter()
-        .map(|(key, set)| (key, Arc::new(set)))
-        .collect()
 }

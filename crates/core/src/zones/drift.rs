@@ -204,14 +204,23 @@ impl Zone {
         (self.serial, self.base) = (Some(serial), Some(serial));
     }
 
-    /// Takes in what stands at a key; where it is what was asked for, one copy is shared.
+    /// Takes in what stands at a key.
     pub(super) fn see(&mut self, key: RecordKey, set: Option<RecordSet>) {
-        let wanted = self.parent.desired(&key);
-        let seen = set.map(|set| match wanted {
-            Some(wanted) if **wanted == set => Arc::clone(wanted),
-            Some(_) | None => Arc::new(set),
-        });
-        self.parent.observe(key, seen);
+        match set {
+            Some(set) => {
+                let (key, set) = self.share(key, set);
+                self.parent.observe(key, Some(set));
+            }
+            None => self.parent.observe(key, None),
+        }
+    }
+
+    /// A set that stands; where it is what was asked for, one copy is enough.
+    pub(super) fn share(&self, key: RecordKey, set: RecordSet) -> (RecordKey, Arc<RecordSet>) {
+        match self.parent.wanted_children().get_key_value(&key) {
+            Some((key, wanted)) if **wanted == set => (key.clone(), Arc::clone(wanted)),
+            Some(_) | None => (key, Arc::new(set)),
+        }
     }
 
     /// Sets that were sent are back, and what stands there is known; this stood there before.
