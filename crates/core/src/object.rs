@@ -31,6 +31,21 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Every kind, zones first.
+    pub const ALL: [Self; 11] = [
+        Self::DnsZone,
+        Self::ARecord,
+        Self::AaaaRecord,
+        Self::CnameRecord,
+        Self::TxtRecord,
+        Self::MxRecord,
+        Self::NsRecord,
+        Self::SrvRecord,
+        Self::CaaRecord,
+        Self::PtrRecord,
+        Self::DnsEndpoint,
+    ];
+
     /// The kind as Kubernetes spells it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -73,10 +88,11 @@ impl Kind {
 pub struct ObjectRef {
     /// Its kind.
     pub kind: Kind,
+    /// Its name. It comes before the namespace, which tells few objects apart, since objects are
+    /// compared all the time.
+    pub name: Arc<str>,
     /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its name.
-    pub name: Arc<str>,
     /// Its UID.
     pub uid: Arc<str>,
 }

@@ -37,21 +37,6 @@ const ANSWER_MAX: Duration = Duration::from_secs(65);
 /// How long a watch may be silent: a little longer than the server lets it live.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 10);
 
-/// Every kind that is watched.
-pub(crate) const KINDS: [Kind; 11] = [
-    Kind::DnsZone,
-    Kind::ARecord,
-    Kind::AaaaRecord,
-    Kind::CnameRecord,
-    Kind::TxtRecord,
-    Kind::MxRecord,
-    Kind::NsRecord,
-    Kind::SrvRecord,
-    Kind::CaaRecord,
-    Kind::PtrRecord,
-    Kind::DnsEndpoint,
-];
-
 /// An object as the API gives it, spec and status unread.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Sighted {

@@ -10,7 +10,7 @@ use bindery_sources::{Id, Meta, Object};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, KINDS, Sighted};
+use crate::cluster::{Cluster, Sighted};
 use crate::events::Notices;
 use crate::publishing;
 use crate::state::State;
@@ -88,7 +88,7 @@ impl Context {
             synced: watch::Sender::new(false),
             changes: watch::Sender::new(0),
             state: Mutex::default(),
-            unread: Mutex::new(KINDS.into()),
+            unread: Mutex::new(Kind::ALL.into()),
             heard: Mutex::default(),
             open: AtomicBool::new(false),
         }

@@ -11,7 +11,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{Cluster, KINDS};
+use crate::cluster::Cluster;
 use crate::context::{Clock, Context, Settings};
 use crate::events::write_events;
 use crate::metrics::{Metrics, QueueLen};
@@ -142,7 +142,7 @@ impl Handle {
 }
 
 async fn watch_all(ctx: Arc<Context>, stop: CancellationToken) {
-    let watches: FuturesUnordered<_> = KINDS
+    let watches: FuturesUnordered<_> = Kind::ALL
         .into_iter()
         .map(|kind| watch_kind(&ctx, kind, &stop))
         .collect();

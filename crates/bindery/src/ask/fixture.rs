@@ -4,7 +4,7 @@ use bindery_core::Kind;
 use serde_json::Value;
 
 use super::book::Book;
-use super::thing::{KINDS, Thing};
+use super::thing::Thing;
 
 /// A book of the objects in a YAML stream; names of objects are their UIDs.
 pub(super) fn book(yaml: &str) -> Book {
@@ -19,7 +19,7 @@ pub(super) fn book(yaml: &str) -> Book {
 
 fn thing(at: usize, yaml: &str) -> Thing {
     let mut data: Value = serde_saphyr::from_str(yaml).expect("a fixture is YAML");
-    let kind = KINDS
+    let kind = Kind::ALL
         .into_iter()
         .find(|kind: &Kind| data["kind"] == kind.as_str())
         .expect("a fixture has a kind of ours");

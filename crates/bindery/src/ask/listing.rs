@@ -9,7 +9,7 @@ use kube::api::{DynamicObject, ListParams};
 use kube::core::ApiResource;
 use kube::{Api, Client, Config};
 
-use super::thing::{KINDS, Thing, definitions};
+use super::thing::{Thing, definitions};
 use crate::cli::ask::Asking;
 use crate::live::resource;
 use crate::run;
@@ -66,7 +66,7 @@ impl Listing {
 
     /// All objects of all kinds, zones first.
     pub(super) async fn fetch_all(&self) -> Result<Vec<Thing>> {
-        let lists = KINDS.into_iter().map(|kind| self.fetch(kind, None));
+        let lists = Kind::ALL.into_iter().map(|kind| self.fetch(kind, None));
         Ok(try_join_all(lists).await?.into_iter().flatten().collect())
     }
 

@@ -10,21 +10,6 @@ use serde_json::{Value, json};
 
 use crate::live::{Glimpse, Row, RowKey};
 
-/// Every kind of ours, zones first.
-pub(super) const KINDS: [Kind; 11] = [
-    Kind::DnsZone,
-    Kind::ARecord,
-    Kind::AaaaRecord,
-    Kind::CnameRecord,
-    Kind::TxtRecord,
-    Kind::MxRecord,
-    Kind::NsRecord,
-    Kind::SrvRecord,
-    Kind::CaaRecord,
-    Kind::PtrRecord,
-    Kind::DnsEndpoint,
-];
-
 /// One object as it was listed.
 #[derive(Clone, Debug)]
 pub(super) struct Thing {
@@ -107,7 +92,7 @@ impl Thing {
 /// Every kind with its definition, zones first.
 pub(super) fn definitions() -> Vec<(Kind, CustomResourceDefinition)> {
     let defined = bindery_api::crds().into_iter().filter_map(|crd| {
-        let kind = KINDS
+        let kind = Kind::ALL
             .into_iter()
             .find(|kind| kind.as_str() == crd.spec.names.kind)?;
         Some((kind, crd))
@@ -148,7 +133,7 @@ fn spelled(text: &str) -> Result<Kind> {
         same.then_some(kind)
     });
     found.with_context(|| {
-        let kinds: Vec<String> = KINDS
+        let kinds: Vec<String> = Kind::ALL
             .iter()
             .map(|kind| kind.as_str().to_lowercase())
             .collect();
@@ -177,7 +162,7 @@ mod tests {
             assert_eq!(spelled(text).ok(), Some(Kind::DnsZone), "{text}");
         }
         let defined = definitions();
-        assert_eq!(defined.len(), KINDS.len());
+        assert_eq!(defined.len(), Kind::ALL.len());
         for (kind, crd) in defined {
             for short in crd.spec.names.short_names.unwrap_or_default() {
                 assert_eq!(spelled(&short).ok(), Some(kind), "{short}");
