@@ -67,7 +67,7 @@ impl Metrics {
                 add(&self.steps_failed, usize::from(sent.unsent.is_some()));
             }
             Completion::Verified(keys, Ok(_)) | Completion::Caught(keys, Ok(_)) => {
-                add(&self.sets_verified, keys.len())
+                add(&self.sets_verified, keys.len());
             }
             Completion::Read(Err(_))
             | Completion::Checked(Err(_))

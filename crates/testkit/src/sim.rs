@@ -126,7 +126,7 @@ impl Clock for SimulatedClock {
 fn limits(seed: u64) -> Limits {
     let limits = Limits::default();
     let mut random = Random::new(seed ^ 0x11a1_7500);
-    let small = 1 + usize::try_from(random.below(3)).unwrap_or(0);
+    let small = 1 + random.below(3);
     match random.below(3) {
         0 => limits,
         1 => Limits {
