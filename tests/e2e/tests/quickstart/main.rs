@@ -12,6 +12,8 @@ mod fleet;
 mod kubectl;
 mod machine;
 mod messages;
+mod secondaries;
+mod stage;
 mod tour;
 
 use std::process::ExitCode;
@@ -68,6 +70,7 @@ fn trials() -> Vec<Trial> {
     let once = [
         (messages::cases(), Server::Builtin),
         (cluster::cases(), Server::Named),
+        (secondaries::cases(), Server::Named),
     ];
     for (cases, server) in once {
         trials.extend(
