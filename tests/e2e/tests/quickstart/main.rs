@@ -11,6 +11,7 @@ mod files;
 mod fleet;
 mod kubectl;
 mod machine;
+mod manual;
 mod messages;
 mod secondaries;
 mod stage;
@@ -58,6 +59,7 @@ fn trials() -> Vec<Trial> {
         files::cases(),
         crash::cases(),
         fleet::cases(),
+        manual::cases(),
         docs::cases(),
         ask::cases(),
     ];
@@ -82,6 +84,11 @@ fn trials() -> Vec<Trial> {
     trials.push(trial(
         "quickstart::tour::a_dead_named_is_replaced",
         tour::a_dead_named_is_replaced,
+        Server::Named,
+    ));
+    trials.push(trial(
+        "quickstart::manual::the_plan_works_on_a_real_cluster",
+        manual::the_plan_works_on_a_real_cluster,
         Server::Named,
     ));
     for (name, case) in [

@@ -82,6 +82,23 @@ impl Stage {
         made.map_err(|fault| anyhow!("{fault}"))
     }
 
+    /// Starts another `named` that copies a zone from the primary.
+    pub(crate) fn start_secondary(&self, address: SocketAddr, zone: &str) -> Result<Named> {
+        let folder = self
+            .scratch
+            .path()
+            .join(format!("named-{}", address.port()));
+        let role = Role::Secondary {
+            primaries: vec![self.primary.address()],
+        };
+        let options = options(&self.key, folder, address, role)?;
+        let named = self.runtime.block_on(Named::start(options))?;
+        let zone = Name::parse(zone)?;
+        let made = self.runtime.block_on(named.host().create(&zone, &[]));
+        made.map_err(|fault| anyhow!("{fault}"))?;
+        Ok(named)
+    }
+
     /// The secret of the key that updates and transfers are signed with, as configurations have it.
     pub(crate) fn secret(&self) -> Result<String> {
         let file = self.key.to_key_file();
