@@ -11,12 +11,11 @@ crate::cases!(
     edits_of_the_zone_are_applied_live,
     drift_is_mended_and_what_others_wrote_is_counted,
     removing_too_much_is_held,
-    names_answer_while_values_change,
     records_move_between_zones_with_their_labels,
     a_set_of_several_objects_loses_one_value_at_a_time,
 );
 
-fn fleet(server: Server) -> Result<Machine> {
+pub(crate) fn fleet(server: Server) -> Result<Machine> {
     let mut machine = Machine::idle(server)?.with_secondaries(2)?;
     machine.write("zone.yaml", &zone("example", "example.com", ""))?;
     machine.start()?;
@@ -32,7 +31,7 @@ fn zone(name: &str, apex: &str, more: &str) -> String {
     )
 }
 
-fn record(name: &str, zone: &str, address: &str) -> String {
+pub(crate) fn record(name: &str, zone: &str, address: &str) -> String {
     format!(
         "apiVersion: bindy.firestoned.io/v1beta1\nkind: ARecord\n\
          metadata: {{name: {name}, namespace: default, labels: {{zone: {zone}}}}}\n\
@@ -47,7 +46,7 @@ fn ready(machine: &Machine, object: &str) -> Result<()> {
         .map(drop)
 }
 
-fn serial(machine: &Machine, server: u16) -> Result<u32> {
+pub(crate) fn serial(machine: &Machine, server: u16) -> Result<u32> {
     let soa = machine
         .dig_at(server, &["+short", "example.com", "SOA"])?
         .join("");
@@ -159,25 +158,6 @@ fn removing_too_much_is_held(server: Server) -> Result<()> {
         Ok(left.trim().is_empty().then_some(()))
     })?;
     machine.resolves(&["h30.example.com"], &[])
-}
-
-fn names_answer_while_values_change(server: Server) -> Result<()> {
-    let machine = fleet(server)?;
-    machine.apply(&record("www", "example", "192.0.2.1"), &[])?;
-    ready(&machine, "arecord/www")?;
-    for round in 0..40_u8 {
-        let address = format!("192.0.2.{}", 1 + round % 200);
-        let patch = format!("{{\"spec\":{{\"ipv4Addresses\":[\"{address}\"]}}}}");
-        machine.kubectl(&["patch", "arecord/www", "--type=merge", "-p", &patch])?;
-        for place in 0..3 {
-            let found = machine.dig_at(place, &["+short", "www.example.com"])?;
-            ensure!(
-                found.len() == 1,
-                "server {place} says {found:?} in round {round}"
-            );
-        }
-    }
-    machine.resolves(&["www.example.com"], &["192.0.2.40"])
 }
 
 fn records_move_between_zones_with_their_labels(server: Server) -> Result<()> {

@@ -15,6 +15,7 @@ mod manual;
 mod messages;
 mod secondaries;
 mod stage;
+mod steady;
 mod tour;
 
 use std::process::ExitCode;
@@ -60,6 +61,7 @@ fn trials() -> Vec<Trial> {
         crash::cases(),
         fleet::cases(),
         manual::cases(),
+        steady::cases(),
         docs::cases(),
         ask::cases(),
     ];
