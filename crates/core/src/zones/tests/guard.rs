@@ -145,10 +145,24 @@ fn a_name_server_of_the_zone_goes_only_when_its_author_says_so() {
     let plan = held(&world).expect("any removal there is held");
     assert_eq!((plan.removals, world.lines().len()), (1, 2));
 
-    world.zones.declare_zone(ZoneDeclaration {
-        allowed: Some(plan.digest.into()),
+    let allow = |digest: &str| ZoneDeclaration {
+        allowed: Some(digest.into()),
         ..zone_declaration(Hosting::Elsewhere)
-    });
+    };
+    world.zones.declare_zone(allow(&plan.digest));
+    world.settle();
+    assert_eq!((world.lines(), held(&world)), (vec![one.to_owned()], None));
+
+    // The word for that plan, which still stands, is none for the next one.
+    world.zones.declare(declare("ns", 3, both, one));
+    world.settle();
+    world.zones.declare(declare("ns", 4, one, both));
+    world.settle();
+    world.zones.declare_zone(allow(&plan.digest));
+    world.settle();
+    let next = held(&world).expect("it is another plan");
+    assert_eq!(world.lines().len(), 2);
+    world.zones.declare_zone(allow(&next.digest));
     world.settle();
     assert_eq!((world.lines(), held(&world)), (vec![one.to_owned()], None));
 }
