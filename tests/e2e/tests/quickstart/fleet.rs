@@ -11,6 +11,7 @@ crate::cases!(
     edits_of_the_zone_are_applied_live,
     drift_is_mended_and_what_others_wrote_is_counted,
     removing_too_much_is_held,
+    removing_a_name_server_of_the_zone_is_held,
     records_move_between_zones_with_their_labels,
     a_set_of_several_objects_loses_one_value_at_a_time,
 );
@@ -21,6 +22,8 @@ pub(crate) fn fleet(server: Server) -> Result<Machine> {
     machine.start()?;
     Ok(machine)
 }
+
+const GUARDED: &str = ".status.conditions[?(@.type=='Guarded')].status";
 
 fn zone(name: &str, apex: &str, more: &str) -> String {
     format!(
@@ -139,8 +142,7 @@ fn removing_too_much_is_held(server: Server) -> Result<()> {
     machine.apply(&all, &[])?;
     machine.says("dnszone/example", ".status.recordsCount", "30")?;
     machine.kubectl(&["delete", "arecord", "--all", "--wait=false"])?;
-    let guarded = ".status.conditions[?(@.type=='Guarded')].status";
-    machine.says("dnszone/example", guarded, "True")?;
+    machine.says("dnszone/example", GUARDED, "True")?;
     let message = "jsonpath={.status.conditions[?(@.type=='Guarded')].message}";
     // Objects go on arriving, so the plan is what it is when it rests.
     let answered = until("the rest is let through", || {
@@ -158,6 +160,66 @@ fn removing_too_much_is_held(server: Server) -> Result<()> {
         Ok(left.trim().is_empty().then_some(()))
     })?;
     machine.resolves(&["h30.example.com"], &[])
+}
+
+fn removing_a_name_server_of_the_zone_is_held(server: Server) -> Result<()> {
+    let servers = |names: &[&str]| {
+        let list = names.iter().map(|name| format!("{{hostname: {name}}}"));
+        let list: Vec<String> = list.collect();
+        let more = format!("  nameServers: [{}]\n", list.join(", "));
+        zone("example", "example.com", &more)
+    };
+    let serves = |machine: &Machine, names: &[&str]| {
+        let mut places = 0..3;
+        places.try_for_each(|place| machine.resolves_at(place, &["example.com", "NS"], names))
+    };
+    let (a, b, c) = ("a.example.net.", "b.example.net.", "c.example.net.");
+    let machine = fleet(server)?;
+    machine.write("zone.yaml", &servers(&[a, b]))?;
+    serves(&machine, &[a, b])?;
+    ready(&machine, "dnszone/example")?;
+    // One of them leaves the spec, and stays in DNS until its author says that it is meant.
+    machine.write("zone.yaml", &servers(&[a]))?;
+    let command = held(&machine)?;
+    serves(&machine, &[a, b])?;
+    let_through(&machine, &command)?;
+    serves(&machine, &[a])?;
+
+    // So does one that an object declares, and the object waits. Leave that was given counts once.
+    machine.apply(
+        &format!(
+            "apiVersion: bindy.firestoned.io/v1beta1\nkind: NSRecord\n\
+             metadata: {{name: more, namespace: default, labels: {{zone: example}}}}\n\
+             spec: {{name: '@', nameserver: {c}}}\n"
+        ),
+        &[],
+    )?;
+    serves(&machine, &[a, c])?;
+    ready(&machine, "nsrecord/more")?;
+    machine.kubectl(&["delete", "nsrecord/more", "--wait=false"])?;
+    let next = held(&machine)?;
+    ensure!(next != command, "{next} is the command of another plan");
+    machine.kubectl(&["get", "nsrecord/more"])?;
+    serves(&machine, &[a, c])?;
+    let_through(&machine, &next)?;
+    machine.kubectl(&["wait", "--for=delete", "nsrecord/more", "--timeout=60s"])?;
+    serves(&machine, &[a])?;
+    machine.says("dnszone/example", GUARDED, "")?;
+    ready(&machine, "dnszone/example")
+}
+
+/// Waits until a plan is held, and returns the arguments for `kubectl` that let it through.
+fn held(machine: &Machine) -> Result<String> {
+    let message = "jsonpath={.status.conditions[?(@.type=='Guarded')].message}";
+    until("a plan is held", || {
+        let said = machine.kubectl(&["get", "dnszone/example", "-o", message])?;
+        Ok(said.split("kubectl ").nth(1).map(str::to_owned))
+    })
+}
+
+fn let_through(machine: &Machine, command: &str) -> Result<()> {
+    let words: Vec<&str> = command.split(' ').collect();
+    machine.kubectl(&words).map(drop)
 }
 
 fn records_move_between_zones_with_their_labels(server: Server) -> Result<()> {
