@@ -7,10 +7,13 @@ use std::process::{Command, Stdio};
 use anyhow::{Result, ensure};
 use bindery_embedded::bind::Named;
 
-use crate::machine::{Server, fetch, program, text, until};
+use crate::machine::{Server, fetch, program, run, text, until};
 use crate::stage::Stage;
 
-crate::cases!(controllers_run_on_a_real_cluster);
+crate::cases!(
+    controllers_run_on_a_real_cluster,
+    what_is_abandoned_does_not_wait_for_its_server,
+);
 
 const ZONE: &str = "\
 apiVersion: bindy.firestoned.io/v1beta1
@@ -36,6 +39,13 @@ apiVersion: bindy.firestoned.io/v1beta1
 kind: ARecord
 metadata: {name: taken, labels: {zone: example-com}}
 spec: {name: taken, ipv4Addresses: [192.0.2.66]}
+";
+
+const LATER: &str = "\
+apiVersion: bindy.firestoned.io/v1beta1
+kind: ARecord
+metadata: {name: later, labels: {zone: example-com}}
+spec: {name: later, ipv4Addresses: [192.0.2.5]}
 ";
 
 const REASON: &str = ".status.conditions[?(@.type=='Ready')].reason";
@@ -96,6 +106,35 @@ fn controllers_run_on_a_real_cluster(_: Server) -> Result<()> {
     plan_without_controllers(&kubeconfig, &primary, scratch.path())?;
     runtime.block_on(primary.stop());
     drop(kubernetes);
+    Ok(())
+}
+
+/// A primary that is gone for good holds what is deleted, until its author says not to wait.
+fn what_is_abandoned_does_not_wait_for_its_server(_: Server) -> Result<()> {
+    let stage = Stage::new(&[])?;
+    stage.create_zone("example.com", FOREIGN)?;
+    stage.kubectl_apply(ZONE)?;
+    stage.wait("Ready", "arecord/www")?;
+    stage.wait("Ready", "dnszone/example-com")?;
+    let pid = stage.primary.pid().to_string();
+    text(&run("kill", &["-s", "KILL", &pid])?)?;
+    stage.says(&["dnszone/example-com"], REASON, |reason| {
+        reason == "ServerUnreachable"
+    })?;
+    let deleted = ["arecord/www", "dnszone/example-com"];
+    stage.kubectl(&[&["delete", "--wait=false"], &deleted[..]].concat())?;
+    // What came later has been looked at, so what was deleted has been too, and waits.
+    stage.kubectl_apply(LATER)?;
+    stage.says(&["arecord/later"], REASON, |reason| !reason.is_empty())?;
+    for object in deleted {
+        stage.says(&[object], ".metadata.deletionTimestamp", |at| {
+            !at.is_empty()
+        })?;
+    }
+    for object in deleted {
+        stage.kubectl(&["annotate", object, "bindery.dev/abandon=true"])?;
+        stage.kubectl(&["wait", "--for=delete", object, "--timeout=60s"])?;
+    }
     Ok(())
 }
 

@@ -169,21 +169,21 @@ fn removing_a_name_server_of_the_zone_is_held(server: Server) -> Result<()> {
         let more = format!("  nameServers: [{}]\n", list.join(", "));
         zone("example", "example.com", &more)
     };
-    let serves = |machine: &Machine, names: &[&str]| {
+    let answers = |machine: &Machine, names: &[&str]| {
         let mut places = 0..3;
         places.try_for_each(|place| machine.resolves_at(place, &["example.com", "NS"], names))
     };
     let (a, b, c) = ("a.example.net.", "b.example.net.", "c.example.net.");
     let machine = fleet(server)?;
     machine.write("zone.yaml", &servers(&[a, b]))?;
-    serves(&machine, &[a, b])?;
+    answers(&machine, &[a, b])?;
     ready(&machine, "dnszone/example")?;
     // One of them leaves the spec, and stays in DNS until its author says that it is meant.
     machine.write("zone.yaml", &servers(&[a]))?;
     let command = held(&machine)?;
-    serves(&machine, &[a, b])?;
+    answers(&machine, &[a, b])?;
     let_through(&machine, &command)?;
-    serves(&machine, &[a])?;
+    answers(&machine, &[a])?;
 
     // So does one that an object declares, and the object waits. Leave that was given counts once.
     machine.apply(
@@ -194,16 +194,16 @@ fn removing_a_name_server_of_the_zone_is_held(server: Server) -> Result<()> {
         ),
         &[],
     )?;
-    serves(&machine, &[a, c])?;
+    answers(&machine, &[a, c])?;
     ready(&machine, "nsrecord/more")?;
     machine.kubectl(&["delete", "nsrecord/more", "--wait=false"])?;
     let next = held(&machine)?;
     ensure!(next != command, "{next} is the command of another plan");
     machine.kubectl(&["get", "nsrecord/more"])?;
-    serves(&machine, &[a, c])?;
+    answers(&machine, &[a, c])?;
     let_through(&machine, &next)?;
     machine.kubectl(&["wait", "--for=delete", "nsrecord/more", "--timeout=60s"])?;
-    serves(&machine, &[a])?;
+    answers(&machine, &[a])?;
     machine.says("dnszone/example", GUARDED, "")?;
     ready(&machine, "dnszone/example")
 }
@@ -283,6 +283,46 @@ pub(crate) fn a_server_that_is_late_is_named(server: Server) -> Result<()> {
     ready(&machine, "arecord/www")?;
     ready(&machine, "dnszone/example")?;
     machine.resolves_at(2, &["www.example.com"], &["192.0.2.1"])
+}
+
+/// What waits for a server that does not come back goes when its author says so.
+pub(crate) fn what_is_abandoned_does_not_wait_for_a_secondary(server: Server) -> Result<()> {
+    let machine = fleet(server)?;
+    for name in ["www", "api"] {
+        machine.apply(&record(name, "example", "192.0.2.1"), &[])?;
+        ready(&machine, &format!("arecord/{name}"))?;
+    }
+    let lost = machine.data().join("named-2/named.pid");
+    let pid = fs::read_to_string(&lost).with_context(|| lost.display().to_string())?;
+    text(&run("kill", &["-s", "STOP", pid.trim()])?)?;
+    let ended = (|| {
+        // It has left the primary, and still waits for the server that might bring it back.
+        machine.kubectl(&["delete", "arecord/www", "--wait=false"])?;
+        machine.resolves(&["www.example.com"], &[])?;
+        let reason = ".status.conditions[?(@.type=='Ready')].reason";
+        machine.says("dnszone/example", reason, "ServerBehind")?;
+        machine.kubectl(&["get", "arecord/www"])?;
+        abandon(&machine, "arecord/www")?;
+        // The zone is not closed on the server either.
+        fs::remove_file(machine.folder().join("zone.yaml"))?;
+        machine.kubectl(&["delete", "dnszone/example", "--wait=false"])?;
+        until("the primary has lost the zone", || {
+            let soa = machine.dig(&["+short", "example.com", "SOA"])?;
+            Ok(soa.is_empty().then_some(()))
+        })?;
+        machine.kubectl(&["get", "dnszone/example"])?;
+        abandon(&machine, "dnszone/example")
+    })();
+    text(&run("kill", &["-s", "CONT", pid.trim()])?)?;
+    ended
+}
+
+fn abandon(machine: &Machine, object: &str) -> Result<()> {
+    machine.kubectl(&["annotate", object, "bindery.dev/abandon=true"])?;
+    let patience = format!("--timeout={}s", PATIENCE.as_secs());
+    machine
+        .kubectl(&["wait", "--for=delete", object, &patience])
+        .map(drop)
 }
 
 /// A primary that lost everything is given everything again, and secondaries never answer nothing.

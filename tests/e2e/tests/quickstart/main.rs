@@ -99,6 +99,10 @@ fn trials() -> Vec<Trial> {
             fleet::a_server_that_is_late_is_named as fn(Server) -> anyhow::Result<()>,
         ),
         (
+            "quickstart::fleet::what_is_abandoned_does_not_wait_for_a_secondary",
+            fleet::what_is_abandoned_does_not_wait_for_a_secondary,
+        ),
+        (
             "quickstart::fleet::a_primary_that_lost_its_data_gets_it_back",
             fleet::a_primary_that_lost_its_data_gets_it_back,
         ),
