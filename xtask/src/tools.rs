@@ -38,10 +38,18 @@ pub(crate) enum Tool {
     Nsupdate,
     /// Writes and checks BIND's configuration and keys.
     NamedCheckconf,
+    /// Knot's name server, a secondary that is not BIND.
+    Knotd,
+    /// `PowerDNS`'s name server, another one.
+    PdnsServer,
+    /// The schema that `PowerDNS`'s store is made with; its package has the store's backend too.
+    PdnsSchema,
+    /// Makes `PowerDNS`'s store.
+    Sqlite,
 }
 
 /// Every program that `cargo xtask test` needs.
-pub(crate) const ALL: [Tool; 8] = [
+pub(crate) const ALL: [Tool; 12] = [
     Tool::Etcd,
     Tool::KubeApiserver,
     Tool::KubeControllerManager,
@@ -50,6 +58,10 @@ pub(crate) const ALL: [Tool; 8] = [
     Tool::Dig,
     Tool::Nsupdate,
     Tool::NamedCheckconf,
+    Tool::Knotd,
+    Tool::PdnsServer,
+    Tool::PdnsSchema,
+    Tool::Sqlite,
 ];
 
 /// Makes every tool of the list available, or says in one message what is missing and how to get it.
@@ -88,6 +100,7 @@ pub(crate) fn cache() -> Result<PathBuf> {
 enum Source {
     Go(GoBuild),
     Debian {
+        /// By its name on PATH; a file that is no program by its whole path.
         program: &'static str,
         package: &'static str,
     },
@@ -152,6 +165,22 @@ impl Tool {
             Self::NamedCheckconf => Source::Debian {
                 program: "named-checkconf",
                 package: "bind9-utils",
+            },
+            Self::Knotd => Source::Debian {
+                program: "knotd",
+                package: "knot",
+            },
+            Self::PdnsServer => Source::Debian {
+                program: "pdns_server",
+                package: "pdns-server",
+            },
+            Self::PdnsSchema => Source::Debian {
+                program: "/usr/share/pdns-backend-sqlite3/schema/schema.sqlite3.sql",
+                package: "pdns-backend-sqlite3",
+            },
+            Self::Sqlite => Source::Debian {
+                program: "sqlite3",
+                package: "sqlite3",
             },
         }
     }
@@ -287,7 +316,7 @@ fn apt_install(packages: &[&str]) -> Result<()> {
     run(&install)
 }
 
-/// While it lives, Debian's packages do not start their services: the tests start their own `named`.
+/// While it lives, Debian's packages do not start their services: the tests start their own servers.
 struct ServicesStayDown {
     ours: bool,
 }

@@ -119,10 +119,11 @@ impl Zones {
 impl Zone {
     /// Whether a set that nobody of ours wrote is to go.
     pub(super) fn evicts(&self, key: &RecordKey) -> bool {
-        let exclusive = self
-            .declared
-            .as_ref()
-            .is_some_and(|declared| declared.tenancy == Tenancy::Exclusive);
+        let exclusive = self.declared.as_ref().is_some_and(|declared| {
+            // A zone is not one without name servers, whoever gave it those that it has.
+            let apex = key.rtype == RecordType::Ns && key.name == declared.zone;
+            declared.tenancy == Tenancy::Exclusive && !apex
+        });
         // What signs a zone is the server's own, and of other types nothing is known.
         exclusive && !matches!(key.rtype, RecordType::Soa | RecordType::Other(_))
     }

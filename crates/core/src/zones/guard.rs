@@ -11,7 +11,7 @@ use super::{Zone, Zones, all_types};
 use crate::{
     fault::{Fault, FaultKind},
     name::Name,
-    record::{RecordKey, RecordType},
+    record::{RecordKey, RecordType, Serial},
 };
 
 /// Removals up to this number are never held.
@@ -31,6 +31,9 @@ const DIGEST_LEN: usize = 12;
 pub(super) struct Guard {
     /// Sets whose removal is held.
     held: BTreeSet<RecordKey>,
+    /// The serial when the first of them was held. It only grows, so no two plans have one digest, and
+    /// leave that was given for one is none for a later one.
+    since: Option<Serial>,
     /// Sets whose removal was let through.
     passed: BTreeSet<RecordKey>,
     /// Sets that were removed of late and are not wanted again, and when.
@@ -70,6 +73,24 @@ impl Guard {
         self.recent.retain(|_, at| *at + WINDOW >= now);
         self.recent.len()
     }
+
+    /// What stands for the plan that is held.
+    fn digest(&self) -> String {
+        let mut hasher = Sha256::new();
+        hasher.update(self.since.map_or(0, |serial| serial.0).to_be_bytes());
+        for key in &self.held {
+            hasher.update(key.to_string());
+            hasher.update([0]);
+        }
+        let mut text = String::new();
+        for byte in hasher.finalize() {
+            use std::fmt::Write as _;
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        text.truncate(DIGEST_LEN);
+        text
+    }
 }
 
 impl Zone {
@@ -80,7 +101,7 @@ impl Zone {
             return None;
         }
         Some(HeldPlan {
-            digest: digest(held),
+            digest: self.guard.digest(),
             removals: held.len(),
             total: self.parent.children().len(),
             shown: held.iter().take(SHOWN_MAX).cloned().collect(),
@@ -98,7 +119,7 @@ impl Zone {
 
     /// Lets the held plan through that its author named.
     pub(super) fn release(&mut self, allowed: Option<&str>) {
-        if allowed.is_some_and(|allowed| allowed == digest(&self.guard.held)) {
+        if allowed.is_some_and(|allowed| allowed == self.guard.digest()) {
             for key in std::mem::take(&mut self.guard.held) {
                 self.sick.remove(&key);
                 self.parent.mark(key.clone());
@@ -131,6 +152,9 @@ impl Zones {
         }
         let hold = is_apex_ns || *too_much.get_or_insert_with(|| zone.removes_too_much(name, now));
         if hold {
+            if zone.guard.held.is_empty() {
+                zone.guard.since = zone.serial;
+            }
             zone.guard.held.insert(key.clone());
             self.zone_news.insert(name.clone());
         }
@@ -171,20 +195,4 @@ pub(super) fn held_fault(zone: &Name) -> Fault {
              its DNSZone, which says how to let it through"
         ),
     )
-}
-
-fn digest(keys: &BTreeSet<RecordKey>) -> String {
-    let mut hasher = Sha256::new();
-    for key in keys {
-        hasher.update(key.to_string());
-        hasher.update([0]);
-    }
-    let mut text = String::new();
-    for byte in hasher.finalize() {
-        use std::fmt::Write as _;
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text.truncate(DIGEST_LEN);
-    text
 }

@@ -3,23 +3,17 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, Result, ensure};
-use bindery_core::{Name, Record};
-use bindery_dns::Key;
-use bindery_e2e::kubernetes::Kubernetes;
-use bindery_e2e::process::free_port;
-use bindery_embedded::Role;
-use bindery_embedded::bind::{Named, Options, find_named};
-use bindery_engine::ports::ZoneHost as _;
-use tempfile::TempDir;
-use tokio::runtime::Runtime;
+use anyhow::{Result, ensure};
+use bindery_embedded::bind::Named;
 
-use crate::machine::{Process, Server, fetch, program, run, text, until};
+use crate::machine::{Server, fetch, program, run, text, until};
+use crate::stage::Stage;
 
-crate::cases!(controllers_run_on_a_real_cluster);
+crate::cases!(
+    controllers_run_on_a_real_cluster,
+    what_is_abandoned_does_not_wait_for_its_server,
+);
 
 const ZONE: &str = "\
 apiVersion: bindy.firestoned.io/v1beta1
@@ -47,6 +41,15 @@ metadata: {name: taken, labels: {zone: example-com}}
 spec: {name: taken, ipv4Addresses: [192.0.2.66]}
 ";
 
+const LATER: &str = "\
+apiVersion: bindy.firestoned.io/v1beta1
+kind: ARecord
+metadata: {name: later, labels: {zone: example-com}}
+spec: {name: later, ipv4Addresses: [192.0.2.5]}
+";
+
+const REASON: &str = ".status.conditions[?(@.type=='Ready')].reason";
+
 /// What somebody else has in the zone.
 const FOREIGN: &str = "\
 example.com. 300 IN SOA ns.example.net. hostmaster.example.net. 1 3600 600 604800 300
@@ -54,24 +57,12 @@ example.com. 300 IN NS ns.example.net.
 taken.example.com. 300 IN A 192.0.2.99
 other.example.com. 300 IN TXT \"not yours\"";
 
-/// A cluster, a name server, and `bindery run` between them.
-struct Stage {
-    process: Process,
-    named: Named,
-    kubernetes: Kubernetes,
-    scratch: TempDir,
-    runtime: Runtime,
-    metrics: u16,
-}
-
 fn controllers_run_on_a_real_cluster(_: Server) -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = Stage::new(&[])?;
     stage.kubectl_apply(ZONE)?;
     // The server does not have the zone: it is said, with what to do.
-    until("ZoneNotFound", || {
-        let path = "jsonpath={.status.conditions[?(@.type=='Ready')].reason}";
-        let reason = stage.kubectl(&["get", "dnszone/example-com", "-o", path])?;
-        Ok((reason == "ZoneNotFound").then_some(()))
+    stage.says(&["dnszone/example-com"], REASON, |reason| {
+        reason == "ZoneNotFound"
     })?;
     until("ready as far as it can be", || {
         Ok(fetch(stage.metrics, "/readyz")
@@ -79,34 +70,14 @@ fn controllers_run_on_a_real_cluster(_: Server) -> Result<()> {
             .filter(|(code, _)| *code == 200))
     })?;
     // Somebody makes the zone, with records of their own: it becomes ready by itself.
-    stage.create_zone()?;
-    stage.kubectl(&[
-        "wait",
-        "--for=condition=Ready",
-        "arecord/www",
-        "--timeout=120s",
-    ])?;
-    stage.kubectl(&[
-        "wait",
-        "--for=condition=Ready",
-        "dnszone/example-com",
-        "--timeout=60s",
-    ])?;
-    let wait = [
-        "wait",
-        "--for=condition=Programmed",
-        "dnsendpoint/shop",
-        "--timeout=60s",
-    ];
-    stage.kubectl(&wait)?;
+    stage.create_zone("example.com", FOREIGN)?;
+    stage.wait("Ready", "arecord/www")?;
+    stage.wait("Ready", "dnszone/example-com")?;
+    stage.wait("Programmed", "dnsendpoint/shop")?;
     stage.resolves("www.example.com", "A", "192.0.2.1")?;
     stage.resolves("shop.example.com", "A", "192.0.2.10")?;
     // What is theirs stays theirs, and the object that wants it is told.
-    until("NotOwned", || {
-        let path = "jsonpath={.status.conditions[?(@.type=='Ready')].reason}";
-        let reason = stage.kubectl(&["get", "arecord/taken", "-o", path])?;
-        Ok((reason == "NotOwned").then_some(()))
-    })?;
+    stage.says(&["arecord/taken"], REASON, |reason| reason == "NotOwned")?;
     stage.resolves("taken.example.com", "A", "192.0.2.99")?;
     stage.resolves("other.example.com", "TXT", "\"not yours\"")?;
     // Deleting takes only ours away.
@@ -122,7 +93,7 @@ fn controllers_run_on_a_real_cluster(_: Server) -> Result<()> {
     stage.resolves("other.example.com", "TXT", "\"not yours\"")?;
     let Stage {
         mut process,
-        named,
+        primary,
         runtime,
         kubernetes,
         scratch,
@@ -132,9 +103,38 @@ fn controllers_run_on_a_real_cluster(_: Server) -> Result<()> {
     let ended = process.wait()?;
     ensure!(ended.code() == Some(0), "{ended}: {}", process.err());
     let kubeconfig = kubernetes.kubeconfig().display().to_string();
-    plan_without_controllers(&kubeconfig, &named, scratch.path())?;
-    runtime.block_on(named.stop());
+    plan_without_controllers(&kubeconfig, &primary, scratch.path())?;
+    runtime.block_on(primary.stop());
     drop(kubernetes);
+    Ok(())
+}
+
+/// A primary that is gone for good holds what is deleted, until its author says not to wait.
+fn what_is_abandoned_does_not_wait_for_its_server(_: Server) -> Result<()> {
+    let stage = Stage::new(&[])?;
+    stage.create_zone("example.com", FOREIGN)?;
+    stage.kubectl_apply(ZONE)?;
+    stage.wait("Ready", "arecord/www")?;
+    stage.wait("Ready", "dnszone/example-com")?;
+    let pid = stage.primary.pid().to_string();
+    text(&run("kill", &["-s", "KILL", &pid])?)?;
+    stage.says(&["dnszone/example-com"], REASON, |reason| {
+        reason == "ServerUnreachable"
+    })?;
+    let deleted = ["arecord/www", "dnszone/example-com"];
+    stage.kubectl(&[&["delete", "--wait=false"], &deleted[..]].concat())?;
+    // What came later has been looked at, so what was deleted has been too, and waits.
+    stage.kubectl_apply(LATER)?;
+    stage.says(&["arecord/later"], REASON, |reason| !reason.is_empty())?;
+    for object in deleted {
+        stage.says(&[object], ".metadata.deletionTimestamp", |at| {
+            !at.is_empty()
+        })?;
+    }
+    for object in deleted {
+        stage.kubectl(&["annotate", object, "bindery.dev/abandon=true"])?;
+        stage.kubectl(&["wait", "--for=delete", object, "--timeout=60s"])?;
+    }
     Ok(())
 }
 
@@ -179,114 +179,4 @@ fn plan_without_controllers(kubeconfig: &str, named: &Named, scratch: &Path) -> 
     ensure!(output.status.code() == Some(1), "{status}");
     ensure!(status.contains("0 of 4 objects are ready"), "{status}");
     Ok(())
-}
-
-impl Stage {
-    fn new() -> Result<Self> {
-        let runtime = Runtime::new().context("a runtime needs only threads")?;
-        let scratch = tempfile::tempdir()?;
-        let kubernetes = runtime.block_on(Kubernetes::start())?;
-        let key = Key::generate("bindery-e2e", random())?;
-        let key_file = scratch.path().join("tsig.key");
-        fs::write(&key_file, key.to_key_file().as_bytes())?;
-        let named = runtime.block_on(Named::start(Options {
-            program: find_named().context("named is not installed")?,
-            folder: scratch.path().join("named"),
-            address: ([127, 0, 0, 1], 0).into(),
-            key,
-            role: Role::default(),
-            clock: Arc::new(now),
-            random: Arc::new(random),
-        }))?;
-        let kubeconfig = kubernetes.kubeconfig().display().to_string();
-        install_kinds(&kubeconfig)?;
-        let metrics = free_port()?;
-        let line = [
-            "run".to_owned(),
-            format!("--kubeconfig={kubeconfig}"),
-            format!("--nameserver={}", named.address()),
-            format!("--tsig-key-file={}", key_file.display()),
-            format!("--metrics-address=127.0.0.1:{metrics}"),
-        ];
-        let line: Vec<&str> = line.iter().map(String::as_str).collect();
-        let process = Process::start(&line, scratch.path(), 0)?;
-        Ok(Self {
-            process,
-            named,
-            kubernetes,
-            scratch,
-            runtime,
-            metrics,
-        })
-    }
-
-    fn create_zone(&self) -> Result<()> {
-        let zone = Name::parse("example.com")?;
-        let records: Vec<Record> = FOREIGN
-            .lines()
-            .map(|line| line.parse().map_err(|problem| anyhow::anyhow!("{problem}")))
-            .collect::<Result<_>>()?;
-        let host = self.named.host();
-        let made = self.runtime.block_on(host.create(&zone, &records));
-        made.map_err(|fault| anyhow::anyhow!("{fault}"))
-    }
-
-    fn kubectl(&self, arguments: &[&str]) -> Result<String> {
-        let kubeconfig = format!("--kubeconfig={}", self.kubernetes.kubeconfig().display());
-        let output = Command::new(bindery_e2e::program::kubectl()?)
-            .arg(kubeconfig)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .output()
-            .context("cannot run kubectl")?;
-        text(&output)
-            .with_context(|| format!("kubectl {}\n{}", arguments.join(" "), self.process.err()))
-    }
-
-    fn kubectl_apply(&self, yaml: &str) -> Result<()> {
-        let file = self.scratch.path().join("apply.yaml");
-        fs::write(&file, yaml)?;
-        self.kubectl(&["apply", "-f", &file.display().to_string()])
-            .map(drop)
-    }
-
-    fn resolves(&self, name: &str, rtype: &str, wanted: &str) -> Result<()> {
-        let port = self.named.address().port().to_string();
-        let mut last = String::new();
-        until("an answer", || {
-            last = text(&run(
-                "dig",
-                &["@127.0.0.1", "-p", &port, "+short", name, rtype],
-            )?)?;
-            Ok((last.trim() == wanted).then_some(()))
-        })
-        .with_context(|| format!("{name} {rtype} is {last:?}, not {wanted:?}"))
-    }
-}
-
-/// As the README says: `bindery crds | kubectl apply -f -`.
-fn install_kinds(kubeconfig: &str) -> Result<()> {
-    let (bindery, kubectl) = (program()?, bindery_e2e::program::kubectl()?);
-    let line = format!(
-        "{} crds | {} --kubeconfig={kubeconfig} apply -f - && {} --kubeconfig={kubeconfig} wait \
-         --for=condition=Established crd --all --timeout=60s",
-        bindery.display(),
-        kubectl.display(),
-        kubectl.display()
-    );
-    text(&run("sh", &["-c", &line])?).map(drop)
-}
-
-fn now() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
-}
-
-fn random() -> [u8; 32] {
-    use bindery_embedded::{Environment as _, System};
-    let mut bytes = [0; 32];
-    bytes[..16].copy_from_slice(&System.random().to_ne_bytes());
-    bytes[16..].copy_from_slice(&System.random().to_ne_bytes());
-    bytes
 }

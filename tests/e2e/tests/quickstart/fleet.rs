@@ -11,17 +11,19 @@ crate::cases!(
     edits_of_the_zone_are_applied_live,
     drift_is_mended_and_what_others_wrote_is_counted,
     removing_too_much_is_held,
-    names_answer_while_values_change,
+    removing_a_name_server_of_the_zone_is_held,
     records_move_between_zones_with_their_labels,
     a_set_of_several_objects_loses_one_value_at_a_time,
 );
 
-fn fleet(server: Server) -> Result<Machine> {
+pub(crate) fn fleet(server: Server) -> Result<Machine> {
     let mut machine = Machine::idle(server)?.with_secondaries(2)?;
     machine.write("zone.yaml", &zone("example", "example.com", ""))?;
     machine.start()?;
     Ok(machine)
 }
+
+const GUARDED: &str = ".status.conditions[?(@.type=='Guarded')].status";
 
 fn zone(name: &str, apex: &str, more: &str) -> String {
     format!(
@@ -32,7 +34,7 @@ fn zone(name: &str, apex: &str, more: &str) -> String {
     )
 }
 
-fn record(name: &str, zone: &str, address: &str) -> String {
+pub(crate) fn record(name: &str, zone: &str, address: &str) -> String {
     format!(
         "apiVersion: bindy.firestoned.io/v1beta1\nkind: ARecord\n\
          metadata: {{name: {name}, namespace: default, labels: {{zone: {zone}}}}}\n\
@@ -47,7 +49,7 @@ fn ready(machine: &Machine, object: &str) -> Result<()> {
         .map(drop)
 }
 
-fn serial(machine: &Machine, server: u16) -> Result<u32> {
+pub(crate) fn serial(machine: &Machine, server: u16) -> Result<u32> {
     let soa = machine
         .dig_at(server, &["+short", "example.com", "SOA"])?
         .join("");
@@ -140,8 +142,7 @@ fn removing_too_much_is_held(server: Server) -> Result<()> {
     machine.apply(&all, &[])?;
     machine.says("dnszone/example", ".status.recordsCount", "30")?;
     machine.kubectl(&["delete", "arecord", "--all", "--wait=false"])?;
-    let guarded = ".status.conditions[?(@.type=='Guarded')].status";
-    machine.says("dnszone/example", guarded, "True")?;
+    machine.says("dnszone/example", GUARDED, "True")?;
     let message = "jsonpath={.status.conditions[?(@.type=='Guarded')].message}";
     // Objects go on arriving, so the plan is what it is when it rests.
     let answered = until("the rest is let through", || {
@@ -161,23 +162,64 @@ fn removing_too_much_is_held(server: Server) -> Result<()> {
     machine.resolves(&["h30.example.com"], &[])
 }
 
-fn names_answer_while_values_change(server: Server) -> Result<()> {
+fn removing_a_name_server_of_the_zone_is_held(server: Server) -> Result<()> {
+    let servers = |names: &[&str]| {
+        let list = names.iter().map(|name| format!("{{hostname: {name}}}"));
+        let list: Vec<String> = list.collect();
+        let more = format!("  nameServers: [{}]\n", list.join(", "));
+        zone("example", "example.com", &more)
+    };
+    let answers = |machine: &Machine, names: &[&str]| {
+        let mut places = 0..3;
+        places.try_for_each(|place| machine.resolves_at(place, &["example.com", "NS"], names))
+    };
+    let (a, b, c) = ("a.example.net.", "b.example.net.", "c.example.net.");
     let machine = fleet(server)?;
-    machine.apply(&record("www", "example", "192.0.2.1"), &[])?;
-    ready(&machine, "arecord/www")?;
-    for round in 0..40_u8 {
-        let address = format!("192.0.2.{}", 1 + round % 200);
-        let patch = format!("{{\"spec\":{{\"ipv4Addresses\":[\"{address}\"]}}}}");
-        machine.kubectl(&["patch", "arecord/www", "--type=merge", "-p", &patch])?;
-        for place in 0..3 {
-            let found = machine.dig_at(place, &["+short", "www.example.com"])?;
-            ensure!(
-                found.len() == 1,
-                "server {place} says {found:?} in round {round}"
-            );
-        }
-    }
-    machine.resolves(&["www.example.com"], &["192.0.2.40"])
+    machine.write("zone.yaml", &servers(&[a, b]))?;
+    answers(&machine, &[a, b])?;
+    ready(&machine, "dnszone/example")?;
+    // One of them leaves the spec, and stays in DNS until its author says that it is meant.
+    machine.write("zone.yaml", &servers(&[a]))?;
+    let command = held(&machine)?;
+    answers(&machine, &[a, b])?;
+    let_through(&machine, &command)?;
+    answers(&machine, &[a])?;
+
+    // So does one that an object declares, and the object waits. Leave that was given counts once.
+    machine.apply(
+        &format!(
+            "apiVersion: bindy.firestoned.io/v1beta1\nkind: NSRecord\n\
+             metadata: {{name: more, namespace: default, labels: {{zone: example}}}}\n\
+             spec: {{name: '@', nameserver: {c}}}\n"
+        ),
+        &[],
+    )?;
+    answers(&machine, &[a, c])?;
+    ready(&machine, "nsrecord/more")?;
+    machine.kubectl(&["delete", "nsrecord/more", "--wait=false"])?;
+    let next = held(&machine)?;
+    ensure!(next != command, "{next} is the command of another plan");
+    machine.kubectl(&["get", "nsrecord/more"])?;
+    answers(&machine, &[a, c])?;
+    let_through(&machine, &next)?;
+    machine.kubectl(&["wait", "--for=delete", "nsrecord/more", "--timeout=60s"])?;
+    answers(&machine, &[a])?;
+    machine.says("dnszone/example", GUARDED, "")?;
+    ready(&machine, "dnszone/example")
+}
+
+/// Waits until a plan is held, and returns the arguments for `kubectl` that let it through.
+fn held(machine: &Machine) -> Result<String> {
+    let message = "jsonpath={.status.conditions[?(@.type=='Guarded')].message}";
+    until("a plan is held", || {
+        let said = machine.kubectl(&["get", "dnszone/example", "-o", message])?;
+        Ok(said.split("kubectl ").nth(1).map(str::to_owned))
+    })
+}
+
+fn let_through(machine: &Machine, command: &str) -> Result<()> {
+    let words: Vec<&str> = command.split(' ').collect();
+    machine.kubectl(&words).map(drop)
 }
 
 fn records_move_between_zones_with_their_labels(server: Server) -> Result<()> {
@@ -241,6 +283,46 @@ pub(crate) fn a_server_that_is_late_is_named(server: Server) -> Result<()> {
     ready(&machine, "arecord/www")?;
     ready(&machine, "dnszone/example")?;
     machine.resolves_at(2, &["www.example.com"], &["192.0.2.1"])
+}
+
+/// What waits for a server that does not come back goes when its author says so.
+pub(crate) fn what_is_abandoned_does_not_wait_for_a_secondary(server: Server) -> Result<()> {
+    let machine = fleet(server)?;
+    for name in ["www", "api"] {
+        machine.apply(&record(name, "example", "192.0.2.1"), &[])?;
+        ready(&machine, &format!("arecord/{name}"))?;
+    }
+    let lost = machine.data().join("named-2/named.pid");
+    let pid = fs::read_to_string(&lost).with_context(|| lost.display().to_string())?;
+    text(&run("kill", &["-s", "STOP", pid.trim()])?)?;
+    let ended = (|| {
+        // It has left the primary, and still waits for the server that might bring it back.
+        machine.kubectl(&["delete", "arecord/www", "--wait=false"])?;
+        machine.resolves(&["www.example.com"], &[])?;
+        let reason = ".status.conditions[?(@.type=='Ready')].reason";
+        machine.says("dnszone/example", reason, "ServerBehind")?;
+        machine.kubectl(&["get", "arecord/www"])?;
+        abandon(&machine, "arecord/www")?;
+        // The zone is not closed on the server either.
+        fs::remove_file(machine.folder().join("zone.yaml"))?;
+        machine.kubectl(&["delete", "dnszone/example", "--wait=false"])?;
+        until("the primary has lost the zone", || {
+            let soa = machine.dig(&["+short", "example.com", "SOA"])?;
+            Ok(soa.is_empty().then_some(()))
+        })?;
+        machine.kubectl(&["get", "dnszone/example"])?;
+        abandon(&machine, "dnszone/example")
+    })();
+    text(&run("kill", &["-s", "CONT", pid.trim()])?)?;
+    ended
+}
+
+fn abandon(machine: &Machine, object: &str) -> Result<()> {
+    machine.kubectl(&["annotate", object, "bindery.dev/abandon=true"])?;
+    let patience = format!("--timeout={}s", PATIENCE.as_secs());
+    machine
+        .kubectl(&["wait", "--for=delete", object, &patience])
+        .map(drop)
 }
 
 /// A primary that lost everything is given everything again, and secondaries never answer nothing.

@@ -13,6 +13,7 @@ crate::cases!(
     get_watch_shows_changes,
     wait_returns_when_it_is_so,
     describe_and_explain_teach,
+    events_tell_what_is_wrong_and_when_it_is_well_again,
     apply_works_client_side_and_server_side,
     diff_and_dry_run_change_nothing,
     create_edit_patch_label_annotate_delete,
@@ -159,6 +160,47 @@ fn describe_and_explain_teach(server: Server) -> Result<()> {
     machine.kubectl(&["events"])?;
     machine.kubectl(&["get", "events", "-A"])?;
     has(&machine.kubectl(&["version"])?, &["Server Version"])
+}
+
+fn events_tell_what_is_wrong_and_when_it_is_well_again(server: Server) -> Result<()> {
+    let machine = Machine::quickstart(server)?;
+    machine.resolves(&["www.example.com"], &["192.0.2.1", "192.0.2.2"])?;
+    let told = |object: &str, kind: &str, reason: &str| {
+        let mut last = String::new();
+        until("an Event", || {
+            last = machine.kubectl(&["get", "events"])?;
+            let words = |line: &str| {
+                [object, kind, reason]
+                    .iter()
+                    .all(|word| line.contains(word))
+            };
+            Ok(last.lines().any(words).then_some(()))
+        })
+        .with_context(|| format!("no {kind} {reason} of {object} in\n{last}"))
+    };
+    // A record that cannot stand beside others, until those go.
+    machine.apply(
+        "apiVersion: bindy.firestoned.io/v1beta1\nkind: CNAMERecord\n\
+         metadata: {name: clash, labels: {zone: example-com}}\n\
+         spec: {name: www, target: elsewhere.example.}\n",
+        &[],
+    )?;
+    told("cnamerecord/clash", "Warning", "Conflict")?;
+    let described = machine.kubectl(&["describe", "cnamerecord/clash"])?;
+    has(&described, &["Events:", "Warning", "Conflict"])?;
+    machine.kubectl(&["delete", "arecord/www", "aaaarecord/www"])?;
+    told("cnamerecord/clash", "Normal", "ReconcileSucceeded")?;
+    // A zone that another one has already, until it has a name of its own.
+    let zone = |apex: &str| {
+        format!(
+            "apiVersion: bindy.firestoned.io/v1beta1\nkind: DNSZone\n\
+             metadata: {{name: second}}\nspec: {{zoneName: {apex}}}\n"
+        )
+    };
+    machine.apply(&zone("example.com"), &[])?;
+    told("dnszone/second", "Warning", "Duplicate")?;
+    machine.apply(&zone("example.org"), &[])?;
+    told("dnszone/second", "Normal", "ReconcileSucceeded")
 }
 
 fn apply_works_client_side_and_server_side(server: Server) -> Result<()> {

@@ -11,7 +11,11 @@ mod files;
 mod fleet;
 mod kubectl;
 mod machine;
+mod manual;
 mod messages;
+mod secondaries;
+mod stage;
+mod steady;
 mod tour;
 
 use std::process::ExitCode;
@@ -56,6 +60,8 @@ fn trials() -> Vec<Trial> {
         files::cases(),
         crash::cases(),
         fleet::cases(),
+        manual::cases(),
+        steady::cases(),
         docs::cases(),
         ask::cases(),
     ];
@@ -68,6 +74,7 @@ fn trials() -> Vec<Trial> {
     let once = [
         (messages::cases(), Server::Builtin),
         (cluster::cases(), Server::Named),
+        (secondaries::cases(), Server::Named),
     ];
     for (cases, server) in once {
         trials.extend(
@@ -81,10 +88,19 @@ fn trials() -> Vec<Trial> {
         tour::a_dead_named_is_replaced,
         Server::Named,
     ));
+    trials.push(trial(
+        "quickstart::manual::the_plan_works_on_a_real_cluster",
+        manual::the_plan_works_on_a_real_cluster,
+        Server::Named,
+    ));
     for (name, case) in [
         (
             "quickstart::fleet::a_server_that_is_late_is_named",
             fleet::a_server_that_is_late_is_named as fn(Server) -> anyhow::Result<()>,
+        ),
+        (
+            "quickstart::fleet::what_is_abandoned_does_not_wait_for_a_secondary",
+            fleet::what_is_abandoned_does_not_wait_for_a_secondary,
         ),
         (
             "quickstart::fleet::a_primary_that_lost_its_data_gets_it_back",

@@ -154,6 +154,55 @@ fn an_exclusive_zone_loses_what_others_wrote_and_a_shared_one_keeps_and_counts_i
 }
 
 #[test]
+fn a_name_server_of_the_zone_goes_only_when_its_author_says_so() {
+    let both = "example.com. 60 IN NS a.example.net.\nexample.com. 60 IN NS b.example.net.";
+    let one = "example.com. 60 IN NS a.example.net.";
+    let mut world = World::with_zone("");
+    world.zones.declare(declare("ns", 1, both, ""));
+    world.settle();
+    world.zones.declare(declare("ns", 2, one, both));
+    world.settle();
+    let plan = held(&world).expect("any removal there is held");
+    assert_eq!((plan.removals, world.lines().len()), (1, 2));
+
+    let allow = |digest: &str| ZoneDeclaration {
+        allowed: Some(digest.into()),
+        ..zone_declaration(Hosting::Elsewhere)
+    };
+    world.zones.declare_zone(allow(&plan.digest));
+    world.settle();
+    assert_eq!((world.lines(), held(&world)), (vec![one.to_owned()], None));
+
+    // The word for that plan, which still stands, is none for the next one.
+    world.zones.declare(declare("ns", 3, both, one));
+    world.settle();
+    world.zones.declare(declare("ns", 4, one, both));
+    world.settle();
+    world.zones.declare_zone(allow(&plan.digest));
+    world.settle();
+    let next = held(&world).expect("it is another plan");
+    assert_eq!(world.lines().len(), 2);
+    world.zones.declare_zone(allow(&next.digest));
+    world.settle();
+    assert_eq!((world.lines(), held(&world)), (vec![one.to_owned()], None));
+}
+
+#[test]
+fn an_exclusive_zone_keeps_the_name_servers_that_its_server_gave_it() {
+    let lines = "example.com. 60 IN NS ns.example.net.";
+    let mut world = World::with_zone(lines);
+    world.zones.declare_zone(ZoneDeclaration {
+        tenancy: Tenancy::Exclusive,
+        ..zone_declaration(Hosting::Elsewhere)
+    });
+    world.settle();
+    assert_eq!(
+        (world.lines(), held(&world)),
+        (vec![lines.to_owned()], None)
+    );
+}
+
+#[test]
 fn what_others_did_since_is_taken_in_step_by_step() {
     let mut world =
         World::with_zone("example.com. 60 IN SOA ns.example.com. admin.example.com. 7 60 60 60 60");

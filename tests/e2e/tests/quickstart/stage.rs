@@ -1,0 +1,227 @@
+//! A real kube-apiserver, name servers that Bindery does not manage, and `bindery run` between them.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result, anyhow};
+use bindery_core::{Name, Record};
+use bindery_dns::Key;
+use bindery_e2e::kubernetes::Kubernetes;
+use bindery_e2e::process::free_port;
+use bindery_embedded::Role;
+use bindery_embedded::bind::{Named, Options, find_named};
+use bindery_engine::ports::ZoneHost as _;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::machine::{PATIENCE, Process, program, run, text, until};
+
+/// See the module; dropping it stops everything.
+pub(crate) struct Stage {
+    pub(crate) process: Process,
+    pub(crate) primary: Named,
+    pub(crate) kubernetes: Kubernetes,
+    pub(crate) scratch: TempDir,
+    pub(crate) runtime: Runtime,
+    pub(crate) metrics: u16,
+    key: Key,
+}
+
+impl Stage {
+    /// Starts all but the secondaries, which are told of changes and may come later.
+    pub(crate) fn new(secondaries: &[SocketAddr]) -> Result<Self> {
+        let runtime = Runtime::new().context("a runtime needs only threads")?;
+        let scratch = tempfile::tempdir()?;
+        let kubernetes = runtime.block_on(Kubernetes::start())?;
+        let key = Key::generate("bindery-e2e", random())?;
+        let key_file = scratch.path().join("tsig.key");
+        fs::write(&key_file, key.to_key_file().as_bytes())?;
+        let role = Role::Primary {
+            notify: secondaries.to_vec(),
+        };
+        let options = options(&key, scratch.path().join("named"), free_address()?, role)?;
+        let primary = runtime.block_on(Named::start(options))?;
+        let kubeconfig = kubernetes.kubeconfig().display().to_string();
+        install_kinds(&kubeconfig)?;
+        let metrics = free_port()?;
+        let mut line = vec![
+            "run".to_owned(),
+            format!("--kubeconfig={kubeconfig}"),
+            format!("--nameserver=primary={}", primary.address()),
+            format!("--tsig-key-file={}", key_file.display()),
+            format!("--metrics-address=127.0.0.1:{metrics}"),
+        ];
+        let others = secondaries.iter();
+        line.extend(others.map(|other| format!("--nameserver=secondary={other}")));
+        let line: Vec<&str> = line.iter().map(String::as_str).collect();
+        let process = Process::start(&line, scratch.path(), 0)?;
+        Ok(Self {
+            process,
+            primary,
+            kubernetes,
+            scratch,
+            runtime,
+            metrics,
+            key,
+        })
+    }
+
+    /// Makes a zone of these lines on the primary.
+    pub(crate) fn create_zone(&self, zone: &str, lines: &str) -> Result<()> {
+        let zone = Name::parse(zone)?;
+        let records: Vec<Record> = lines
+            .lines()
+            .map(|line| line.parse().map_err(|problem| anyhow!("{problem}")))
+            .collect::<Result<_>>()?;
+        let host = self.primary.host();
+        let made = self.runtime.block_on(host.create(&zone, &records));
+        made.map_err(|fault| anyhow!("{fault}"))
+    }
+
+    /// Starts another `named` that copies a zone from the primary.
+    pub(crate) fn start_secondary(&self, address: SocketAddr, zone: &str) -> Result<Named> {
+        let folder = self
+            .scratch
+            .path()
+            .join(format!("named-{}", address.port()));
+        let role = Role::Secondary {
+            primaries: vec![self.primary.address()],
+        };
+        let options = options(&self.key, folder, address, role)?;
+        let named = self.runtime.block_on(Named::start(options))?;
+        let zone = Name::parse(zone)?;
+        let made = self.runtime.block_on(named.host().create(&zone, &[]));
+        made.map_err(|fault| anyhow!("{fault}"))?;
+        Ok(named)
+    }
+
+    /// The secret of the key that updates and transfers are signed with, as configurations have it.
+    pub(crate) fn secret(&self) -> Result<String> {
+        let file = self.key.to_key_file();
+        let secret = file.split("secret \"").nth(1).and_then(|rest| {
+            let (secret, _) = rest.split_once('"')?;
+            Some(secret.to_owned())
+        });
+        secret.context("a key file has a secret")
+    }
+
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        let kubeconfig = format!("--kubeconfig={}", self.kubernetes.kubeconfig().display());
+        let output = Command::new(bindery_e2e::program::kubectl()?)
+            .arg(kubeconfig)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .context("cannot run kubectl")?;
+        text(&output)
+            .with_context(|| format!("kubectl {}\n{}", arguments.join(" "), self.process.err()))
+    }
+
+    pub(crate) fn kubectl_apply(&self, yaml: &str) -> Result<()> {
+        let file = self.scratch.path().join("apply.yaml");
+        fs::write(&file, yaml)?;
+        self.kubectl(&["apply", "-f", &file.display().to_string()])
+            .map(drop)
+    }
+
+    /// Waits until objects have a condition.
+    pub(crate) fn wait(&self, condition: &str, object: &str) -> Result<()> {
+        let condition = format!("--for=condition={condition}");
+        let patience = format!("--timeout={}s", 2 * PATIENCE.as_secs());
+        self.kubectl(&["wait", &condition, object, &patience])
+            .map(drop)
+    }
+
+    /// Waits until a field of an object, as a JSON path, is as wanted.
+    pub(crate) fn says(
+        &self,
+        object: &[&str],
+        path: &str,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<()> {
+        let path = format!("jsonpath={{{path}}}");
+        let mut last = String::new();
+        until("a field", || {
+            last = self.kubectl(&[&["get"], object, &["-o", &path]].concat())?;
+            Ok(wanted(&last).then_some(()))
+        })
+        .with_context(|| format!("{object:?} {path} says {last:?}\n{}", self.process.err()))
+    }
+
+    /// Waits until the primary answers this.
+    pub(crate) fn resolves(&self, name: &str, rtype: &str, wanted: &str) -> Result<()> {
+        resolves_at(self.primary.address(), name, rtype, wanted)
+    }
+}
+
+/// What `dig +short` says at an address.
+pub(crate) fn dig_at(server: SocketAddr, name: &str, rtype: &str) -> Result<String> {
+    let (host, port) = (format!("@{}", server.ip()), server.port().to_string());
+    let line = [
+        &*host, "-p", &port, "+time=2", "+tries=2", "+short", name, rtype,
+    ];
+    Ok(text(&run("dig", &line)?)?.trim().to_owned())
+}
+
+/// Waits until a server answers this.
+pub(crate) fn resolves_at(server: SocketAddr, name: &str, rtype: &str, wanted: &str) -> Result<()> {
+    let mut last = String::new();
+    until("an answer", || {
+        last = dig_at(server, name, rtype).unwrap_or_default();
+        Ok((last == wanted).then_some(()))
+    })
+    .with_context(|| format!("{server}: {name} {rtype} is {last:?}, not {wanted:?}"))
+}
+
+/// A loopback address that nobody uses.
+pub(crate) fn free_address() -> Result<SocketAddr> {
+    Ok((Ipv4Addr::LOCALHOST, free_port()?).into())
+}
+
+fn options(
+    key: &Key,
+    folder: impl AsRef<Path>,
+    address: SocketAddr,
+    role: Role,
+) -> Result<Options> {
+    Ok(Options {
+        program: find_named().context("named is not installed")?,
+        folder: folder.as_ref().to_owned(),
+        address,
+        key: key.clone(),
+        role,
+        clock: Arc::new(now),
+        random: Arc::new(random),
+    })
+}
+
+/// As the README says: `bindery crds | kubectl apply -f -`.
+fn install_kinds(kubeconfig: &str) -> Result<()> {
+    let (bindery, kubectl) = (program()?, bindery_e2e::program::kubectl()?);
+    let line = format!(
+        "{} crds | {} --kubeconfig={kubeconfig} apply -f - && {} --kubeconfig={kubeconfig} wait \
+         --for=condition=Established crd --all --timeout=60s",
+        bindery.display(),
+        kubectl.display(),
+        kubectl.display()
+    );
+    text(&run("sh", &["-c", &line])?).map(drop)
+}
+
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+fn random() -> [u8; 32] {
+    use bindery_embedded::{Environment as _, System};
+    let mut bytes = [0; 32];
+    bytes[..16].copy_from_slice(&System.random().to_ne_bytes());
+    bytes[16..].copy_from_slice(&System.random().to_ne_bytes());
+    bytes
+}
