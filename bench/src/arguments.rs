@@ -14,6 +14,7 @@ Usage: cargo xtask bench [-- OPTIONS]
   --records N           records that stand while events are measured (10000)
   --events N            single writes whose way is timed (300)
   --rounds N            rounds of what is cheap to repeat; the median counts (3)
+  --only GROUPS         some of: one (all groups)
   --server WHICH        named, builtin or both (both)
   --binary FILE         measure this binary instead of building one
   --folder DIR          where data folders are made; a real disk, or fsync costs nothing (/tmp)
@@ -39,6 +40,28 @@ impl Which {
     }
 }
 
+/// Measurements that belong together, with a table of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// One name server.
+    One,
+}
+
+impl Group {
+    /// All, in the order in which they are measured.
+    const ALL: [Self; 1] = [Self::One];
+
+    /// As `--only` takes it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::One => "one",
+        }
+    }
+}
+
+/// Processes of `nsupdate` that are timed one by one.
+const SINGLES_MAX: usize = 100;
+
 /// What to measure.
 #[derive(Clone, Debug)]
 pub(crate) struct Arguments {
@@ -48,6 +71,8 @@ pub(crate) struct Arguments {
     pub(crate) events: usize,
     /// Rounds of what is repeated.
     pub(crate) rounds: usize,
+    /// Which groups.
+    pub(crate) groups: Vec<Group>,
     /// On which name servers.
     pub(crate) servers: Vec<Which>,
     /// A binary that was built already.
@@ -63,6 +88,7 @@ impl Arguments {
             records: 10_000,
             events: 300,
             rounds: 3,
+            groups: Group::ALL.to_vec(),
             servers: vec![Which::Named, Which::Builtin],
             binary: None,
             folder: std::env::temp_dir(),
@@ -82,6 +108,7 @@ impl Arguments {
                 "--records" => parsed.records = count(&value()?)?,
                 "--events" => parsed.events = count(&value()?)?,
                 "--rounds" => parsed.rounds = count(&value()?)?,
+                "--only" => parsed.groups = groups(&value()?)?,
                 "--server" => parsed.servers = servers(&value()?)?,
                 "--binary" => parsed.binary = Some(value()?.into()),
                 "--folder" => parsed.folder = value()?.into(),
@@ -90,6 +117,11 @@ impl Arguments {
         }
         Ok(Some(parsed))
     }
+
+    /// How many processes of `nsupdate` are timed one by one; each is slow to start.
+    pub(crate) fn singles(&self) -> usize {
+        SINGLES_MAX.min(self.events)
+    }
 }
 
 fn count(text: &str) -> Result<usize> {
@@ -97,6 +129,15 @@ fn count(text: &str) -> Result<usize> {
         Ok(number) if number > 0 => Ok(number),
         Ok(_) | Err(_) => bail!("{text} is not a number above 0"),
     }
+}
+
+fn groups(text: &str) -> Result<Vec<Group>> {
+    let known = Group::ALL.map(Group::as_str);
+    let named = |word: &str| {
+        let found = Group::ALL.into_iter().find(|group| group.as_str() == word);
+        found.with_context(|| format!("unknown group {word}; there are {}", known.join(", ")))
+    };
+    text.split(',').map(named).collect()
 }
 
 fn servers(text: &str) -> Result<Vec<Which>> {

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use bindery_core::RecordType;
+use bindery_core::{Name, RecordType};
+use bindery_dns::Server;
 use bindery_engine::ports::NameServer as _;
 use serde_json::Value;
 use tokio::task::spawn_blocking;
@@ -11,7 +12,7 @@ use tokio::time::sleep;
 
 use crate::figures::amount;
 use crate::objects::{self, RECORDS};
-use crate::resolver::Resolver;
+use crate::resolver::Resolvers;
 use crate::subject::Subject;
 use crate::{machine, writes};
 
@@ -55,7 +56,7 @@ pub(crate) async fn measure(subject: &Subject, zone: &str, count: usize) -> Resu
     let version = version(subject).await?;
     let cpu = machine::cpu_seconds(pid)?;
     let begin = Instant::now();
-    let written = writes::create(subject, WRITERS, RECORDS, records).await?;
+    let written = writes::create(subject.api(), WRITERS, RECORDS, records).await?;
     let (resolvable, ready) =
         tokio::try_join!(resolvable(subject, zone, count), ready(subject, count))?;
     let cpu = machine::cpu_seconds(pid)? - cpu;
@@ -84,21 +85,27 @@ async fn requests(subject: &Subject) -> Result<f64> {
 /// Waits until every record resolves: cheaply by the last one, then by a transfer of the zone.
 pub(crate) async fn resolvable(subject: &Subject, zone: &str, count: usize) -> Result<Instant> {
     let last = objects::host(zone, &format!("r-{}", count - 1))?;
-    let mut resolver = Resolver::new(subject.dns())?;
-    let seen = spawn_blocking(move || resolver.wait_for(&last, objects::address(count - 1)));
+    let mut resolvers = Resolvers::new(subject.addresses())?;
+    let seen = spawn_blocking(move || resolvers.wait_for(&last, objects::address(count - 1)));
     seen.await.context("the resolver fell")??;
-    let server = subject.server()?;
     let apex = objects::apex(zone)?;
+    for server in subject.servers()? {
+        wait_for_content(&server, &apex, count).await?;
+    }
+    Ok(Instant::now())
+}
+
+async fn wait_for_content(server: &Server, apex: &Name, count: usize) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
-        let content = server.transfer(&apex).await;
+        let content = server.transfer(apex).await;
         let content = content.context("the zone cannot be transferred")?;
         let is_ours = |name: &[u8]| name.starts_with(b"r-");
         let found = content.sets.keys().filter(|key| {
             key.rtype == RecordType::A && key.name.labels().next().is_some_and(is_ours)
         });
         if found.count() == count {
-            return Ok(Instant::now());
+            return Ok(());
         }
         sleep(POLL_ONE).await;
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::arguments::Arguments;
 use crate::bulk::Bulk;
 use crate::events::Events;
-use crate::figures::{Times, milliseconds, ratio, seconds};
+use crate::figures::{Times, milliseconds, ratio, seconds, spent};
 use crate::table::Row;
 
 /// Everything that was measured on one name server.
@@ -95,7 +95,7 @@ fn singles(count: usize, singles: &Singles) -> Vec<Row> {
         let peer_text = format!("nsupdate {}", milliseconds(peer));
         row.beside(peer_text, ratio(ours, peer))
     };
-    let (p50, p99) = (events.resolvable.p50(), events.resolvable.p99());
+    let (p50, p99) = (events.resolvable.first.p50(), events.resolvable.first.p99());
     let (peer_p50, peer_p99) = (nsupdate.p50(), nsupdate.p99());
     let kept = |time: Duration| format!("kept connection {}", milliseconds(time));
     vec![
@@ -201,9 +201,4 @@ fn memory(count: usize, memory: &Memory) -> Row {
         ),
         None => row,
     }
-}
-
-/// How much of a budget was used.
-fn spent(time: Duration, budget: Duration) -> f64 {
-    time.as_secs_f64() / budget.as_secs_f64()
 }
