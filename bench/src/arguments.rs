@@ -12,9 +12,13 @@ Usage: cargo xtask bench [-- OPTIONS]
 
   --quick               1,000 records, fewer events and rounds; about a minute
   --records N           records that stand while events are measured (10000)
+  --zones N             zones that stand, with ten times as many records, when the cost of one
+                        event is compared with that at 10 zones and 100 records (1000)
+  --new-zones N         zones that are added at once (1000)
+  --memory-records N    records that stand when the memory of `bindery run` is taken (100000)
   --events N            single writes whose way is timed (300)
   --rounds N            rounds of what is cheap to repeat; the median counts (3)
-  --only GROUPS         some of: one (all groups)
+  --only GROUPS         some of one,three,primaries,growth,zones,memory (all)
   --server WHICH        named, builtin or both (both)
   --binary FILE         measure this binary instead of building one
   --folder DIR          where data folders are made; a real disk, or fsync costs nothing (/tmp)
@@ -45,16 +49,38 @@ impl Which {
 pub(crate) enum Group {
     /// One name server.
     One,
+    /// One primary and two secondaries.
+    Three,
+    /// Three primaries.
+    Primaries,
+    /// Few zones and records, and many.
+    Growth,
+    /// Many zones added at once.
+    Zones,
+    /// The controllers alone, with many records; measured on `named`.
+    Memory,
 }
 
 impl Group {
     /// All, in the order in which they are measured.
-    const ALL: [Self; 1] = [Self::One];
+    const ALL: [Self; 6] = [
+        Self::One,
+        Self::Three,
+        Self::Primaries,
+        Self::Growth,
+        Self::Zones,
+        Self::Memory,
+    ];
 
     /// As `--only` takes it.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::One => "one",
+            Self::Three => "three",
+            Self::Primaries => "primaries",
+            Self::Growth => "growth",
+            Self::Zones => "zones",
+            Self::Memory => "memory",
         }
     }
 }
@@ -67,6 +93,12 @@ const SINGLES_MAX: usize = 100;
 pub(crate) struct Arguments {
     /// Records that stand.
     pub(crate) records: usize,
+    /// Zones that stand at the large size, with ten times as many records.
+    pub(crate) zones: usize,
+    /// Zones that are added at once.
+    pub(crate) new_zones: usize,
+    /// Records that stand when the memory of the controllers alone is measured.
+    pub(crate) memory_records: usize,
     /// Single events.
     pub(crate) events: usize,
     /// Rounds of what is repeated.
@@ -86,6 +118,9 @@ impl Arguments {
     pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Option<Self>> {
         let mut parsed = Self {
             records: 10_000,
+            zones: 1_000,
+            new_zones: 1_000,
+            memory_records: 100_000,
             events: 300,
             rounds: 3,
             groups: Group::ALL.to_vec(),
@@ -104,8 +139,13 @@ impl Arguments {
                 "--help" | "-h" => return Ok(None),
                 "--quick" => {
                     (parsed.records, parsed.events, parsed.rounds) = (1_000, 60, 1);
+                    (parsed.zones, parsed.new_zones) = (100, 100);
+                    parsed.memory_records = 10_000;
                 }
                 "--records" => parsed.records = count(&value()?)?,
+                "--zones" => parsed.zones = count(&value()?)?,
+                "--new-zones" => parsed.new_zones = count(&value()?)?,
+                "--memory-records" => parsed.memory_records = count(&value()?)?,
                 "--events" => parsed.events = count(&value()?)?,
                 "--rounds" => parsed.rounds = count(&value()?)?,
                 "--only" => parsed.groups = groups(&value()?)?,

@@ -51,7 +51,11 @@ pub(crate) async fn measure(
             http.create(RECORDS, &record).await?
         } else {
             let patch = json!({"spec": {"ipv4Addresses": [address.to_string()]}});
-            http.patch(&format!("{RECORDS}/{name}"), &patch).await?
+            http.patch(
+                &format!("{RECORDS}/{}", objects::object(zone, &name)),
+                &patch,
+            )
+            .await?
         };
         let acknowledged = Instant::now();
         events.write.push(acknowledged - begin);
@@ -61,7 +65,10 @@ pub(crate) async fn measure(
             (resolver, seen)
         });
         let object: Value = serde_json::from_slice(&answer).context("the answer is no JSON")?;
-        let wanted = (name, object["metadata"]["generation"].as_i64());
+        let wanted = (
+            objects::object(zone, &name),
+            object["metadata"]["generation"].as_i64(),
+        );
         let ready = wait_for_status(&mut statuses, &wanted).await?;
         let (back, seen) = resolving.await.context("the resolver fell")?;
         resolver = back;

@@ -10,18 +10,25 @@
 mod arguments;
 mod bulk;
 mod claims;
+mod controller;
 mod events;
 mod figures;
+mod growth;
 mod http;
 mod machine;
+mod many_zones;
 mod objects;
 mod one_server;
 mod peer;
 mod ports;
+mod ready;
 mod report;
 mod resolver;
+mod rndc;
 mod subject;
 mod table;
+mod three_primaries;
+mod three_servers;
 mod writes;
 
 use std::path::Path;
@@ -47,26 +54,43 @@ async fn main() -> Result<()> {
     println!();
     for which in &arguments.servers {
         for group in &arguments.groups {
-            let (title, rows) = measure(&arguments, &binary, *which, *group)
-                .await
-                .with_context(|| format!("{} on {}", group.as_str(), which.as_str()))?;
-            println!("{}", table::render(&title, &rows));
-            println!("load at the end {}\n", machine::load());
+            let measured = measure(&arguments, &binary, *which, *group).await;
+            let measured =
+                measured.with_context(|| format!("{} on {}", group.as_str(), which.as_str()))?;
+            if let Some((title, rows)) = measured {
+                println!("{}", table::render(&title, &rows));
+                println!("load at the end {}\n", machine::load());
+            }
         }
     }
     Ok(())
 }
 
-/// The title and the lines of one table.
+/// The title and the lines of one table; none where the server has no part in it.
 async fn measure(
     arguments: &Arguments,
     binary: &Path,
     which: Which,
     group: Group,
-) -> Result<(String, Vec<Row>)> {
+) -> Result<Option<(String, Vec<Row>)>> {
     let (flags, rows) = match group {
         Group::One => ("", one_server::rows(arguments, binary, which).await?),
+        Group::Three => (
+            three_servers::FLAGS,
+            three_servers::rows(arguments, binary, which).await?,
+        ),
+        Group::Primaries => (
+            three_primaries::FLAGS,
+            three_primaries::rows(arguments, binary, which).await?,
+        ),
+        Group::Growth => ("", growth::rows(arguments, binary, which).await?),
+        Group::Zones => ("", many_zones::rows(arguments, binary, which).await?),
+        Group::Memory if which == Which::Builtin => return Ok(None),
+        Group::Memory => {
+            let rows = controller::rows(arguments, binary).await?;
+            return Ok(Some((controller::TITLE.to_owned(), rows)));
+        }
     };
     let title = format!("bindery up --server {}{flags}", which.as_str());
-    Ok((title, rows))
+    Ok(Some((title, rows)))
 }

@@ -121,7 +121,7 @@ async fn measure_claims(subject: &Subject, arguments: &Arguments) -> Result<Clai
                     subject,
                     subject.dns(),
                     &theirs(round, *batch),
-                    count,
+                    0..count,
                     *batch,
                 )
                 .await?,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -71,19 +72,19 @@ pub(crate) async fn single_updates(subject: &Subject, zone: &str, count: usize) 
     Ok(times)
 }
 
-/// One `nsupdate` that feeds `count` records, `batch` per message: the time of the process, at
+/// One `nsupdate` that feeds records to a server, `batch` per message: the time of the process, at
 /// whose end the server has acknowledged everything.
 pub(crate) async fn feed(
     subject: &Subject,
     server: SocketAddr,
     zone: &str,
-    count: usize,
+    numbers: Range<usize>,
     batch: usize,
 ) -> Result<Duration> {
     let mut script = preamble(server, zone);
-    for number in 0..count {
+    for number in numbers.clone() {
         add(&mut script, zone, &format!("r-{number}"), number)?;
-        if (number + 1) % batch == 0 || number + 1 == count {
+        if (number + 1) % batch == 0 || number + 1 == numbers.end {
             script.push_str("send\n");
         }
     }

@@ -57,6 +57,26 @@ const EVENT_P99: Duration = Duration::from_millis(25);
 const ALL_READY: Duration = Duration::from_secs(5);
 const REQUESTS_MAX: f64 = 3.0;
 
+/// Two lines, median and 99th percentile, beside those of a peer.
+pub(crate) fn percentiles(what: &str, ours: &Times, (who, peer): (&str, &Times)) -> [Row; 2] {
+    let line = |label: &str, ours: Duration, peer: Duration| {
+        Row::new(format!("{what}, {label}"), milliseconds(ours))
+            .beside(format!("{who} {}", milliseconds(peer)), ratio(ours, peer))
+    };
+    [
+        line("p50", ours.p50(), peer.p50()),
+        line("p99", ours.p99(), peer.p99()),
+    ]
+}
+
+/// The line about requests to the API.
+pub(crate) fn requests(per_record: f64) -> Row {
+    let what = "API requests per record until Ready";
+    Row::new(what, format!("{per_record:.2}"))
+        // A watch that is renewed in this time is no request of any record.
+        .budget("≤ 3", per_record / (REQUESTS_MAX + 0.005))
+}
+
 /// The lines of the table.
 pub(crate) fn rows(arguments: &Arguments, measured: &Measured) -> Vec<Row> {
     let count = arguments.records;
@@ -147,12 +167,7 @@ fn bulk(count: usize, bulk: &Bulk) -> Vec<Row> {
             seconds(done),
         )
         .budget("≤ 5 s", spent(done, ALL_READY)),
-        Row::new(
-            "API requests per record until Ready",
-            format!("{:.2}", bulk.requests),
-        )
-        // A watch that is renewed in this time is no request of any record.
-        .budget("≤ 3", bulk.requests / (REQUESTS_MAX + 0.005)),
+        requests(bulk.requests),
         Row::new(
             "API writes per record, by resource versions",
             format!("{:.2}", bulk.versions),
