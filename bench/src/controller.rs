@@ -97,8 +97,8 @@ impl World {
             let made = named.host().create(&apex, &first_records(&apex)?).await;
             made.with_context(|| format!("zone {apex} cannot be made"))?;
         }
-        let options = Options::on_disk(scratch.path().join("objects"));
-        let api = EmbeddedApi::open(options).context("the API does not start")?;
+        // Whether objects outlive this process makes no difference to the controllers.
+        let api = EmbeddedApi::open(Options::in_memory()).context("the API does not start")?;
         let listener = TcpListener::bind(addresses[1])
             .await
             .context("the API's port is taken")?;
