@@ -10,7 +10,7 @@ Measures Bindery on this machine, beside nsupdate on the same name server, and p
 
 Usage: cargo xtask bench [-- OPTIONS]
 
-  --quick               1,000 records, fewer events and rounds; about a minute
+  --quick               small sizes, fewer events and rounds; some minutes
   --records N           records that stand while events are measured (10000)
   --zones N             zones that stand, with ten times as many records, when the cost of one
                         event is compared with that at 10 zones and 100 records (1000)

@@ -43,7 +43,9 @@ async fn measure(arguments: &Arguments, binary: &Path, which: Which) -> Result<M
         nsupdate: peer::single_nsupdates(&subject, PEER_ZONE, "nsupdate", arguments.singles())
             .await?
             .first,
-        floor: peer::single_updates(&subject, PEER_ZONE, arguments.events).await?,
+        floor: peer::single_updates(&subject, PEER_ZONE, arguments.events)
+            .await?
+            .first,
     };
     let restarts = Restarts {
         kept: restart(&mut subject, Loss::Nothing, count).await?,

@@ -13,9 +13,9 @@ use bindery_engine::ports::NameServer as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use crate::figures::{Spread, Times};
+use crate::figures::Spread;
 use crate::objects::{TTL, address, apex, host};
-use crate::resolver::{Resolver, Resolvers};
+use crate::resolver::Resolvers;
 use crate::subject::Subject;
 
 /// How many records `nsupdate` is given per message, to find out what suits it best.
@@ -46,11 +46,11 @@ pub(crate) async fn single_nsupdates(
 }
 
 /// One update per record over a kept connection: the floor that the server and the disk set.
-pub(crate) async fn single_updates(subject: &Subject, zone: &str, count: usize) -> Result<Times> {
+pub(crate) async fn single_updates(subject: &Subject, zone: &str, count: usize) -> Result<Spread> {
     let server = subject.server()?;
     let apex = apex(zone)?;
-    let mut times = Times::default();
-    let mut resolver = Resolver::new(subject.dns())?;
+    let mut times = Spread::default();
+    let mut resolvers = Resolvers::new(subject.addresses())?;
     for number in 0..count {
         let name = host(zone, &format!("update-{number}"))?;
         let change = Change {
@@ -66,8 +66,9 @@ pub(crate) async fn single_updates(subject: &Subject, zone: &str, count: usize) 
         let begin = Instant::now();
         let sent = server.update(&apex, &[change]).await;
         sent.context("the server refuses an update")?;
-        let seen_at = resolver.wait_for(&name, address(number))?;
-        times.push(seen_at - begin);
+        let seen = resolvers.wait_for(&name, address(number))?;
+        times.first.push(seen.first - begin);
+        times.all.push(seen.all - begin);
     }
     Ok(times)
 }

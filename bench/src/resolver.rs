@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const DATAGRAM_LEN_MAX: usize = 512;
 
 /// A socket for questions.
-pub(crate) struct Resolver {
+struct Resolver {
     socket: UdpSocket,
     id: u16,
 }
@@ -57,7 +57,7 @@ impl Resolvers {
 
 impl Resolver {
     /// Asks the server at `server`.
-    pub(crate) fn new(server: SocketAddr) -> Result<Self> {
+    fn new(server: SocketAddr) -> Result<Self> {
         let any: SocketAddr = if server.is_ipv4() {
             (Ipv4Addr::LOCALHOST, 0).into()
         } else {
@@ -72,7 +72,7 @@ impl Resolver {
     }
 
     /// Asks until `name` has the address, and says when it had.
-    pub(crate) fn wait_for(&mut self, name: &Name, address: Ipv4Addr) -> Result<Instant> {
+    fn wait_for(&mut self, name: &Name, address: Ipv4Addr) -> Result<Instant> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             if self.has(name, address)? {

@@ -44,20 +44,28 @@ pub(crate) async fn rows(arguments: &Arguments, binary: &Path, which: Which) -> 
     let events = events::measure(&subject, ZONE, "event", arguments.events).await?;
     let singles = arguments.singles();
     let nsupdate = peer::single_nsupdates(&subject, PEER_ZONE, "nsupdate", singles).await?;
+    let floor = peer::single_updates(&subject, PEER_ZONE, singles).await?;
     subject.stop().await?;
-    Ok(lines(count, &bulk, &events, &nsupdate))
+    Ok(lines(count, &bulk, &events, (&nsupdate, &floor)))
 }
 
-fn lines(count: usize, bulk: &Bulk, events: &Events, nsupdate: &Spread) -> Vec<Row> {
+fn lines(
+    count: usize,
+    bulk: &Bulk,
+    events: &Events,
+    (nsupdate, floor): (&Spread, &Spread),
+) -> Vec<Row> {
     let first = format!("write acknowledged → resolvable on the primary, {count} standing");
     let all = "write acknowledged → resolvable on all three";
     let verified = "write acknowledged → Ready, verified on all three";
     let on_first = ("nsupdate", &nsupdate.first);
     let on_all = ("nsupdate", &nsupdate.all);
+    let kept = ("kept connection", &floor.all);
     let [verified_p50, verified_p99] = percentiles(verified, &events.ready, on_all);
     let mut rows = Vec::new();
     rows.extend(percentiles(&first, &events.resolvable.first, on_first));
     rows.extend(percentiles(all, &events.resolvable.all, on_all));
+    rows.extend(percentiles(all, &events.resolvable.all, kept));
     rows.push(verified_p50);
     rows.push(verified_p99.budget("≤ 100 ms", spent(events.ready.p99(), VERIFIED_P99)));
     rows.push(Row::new(
