@@ -10,10 +10,15 @@ Measures Bindery on this machine, beside nsupdate on the same name server, and p
 
 Usage: cargo xtask bench [-- OPTIONS]
 
-  --quick               1,000 records, fewer events and rounds; about a minute
+  --quick               small sizes, fewer events and rounds; some minutes
   --records N           records that stand while events are measured (10000)
+  --zones N             zones that stand, with ten times as many records, when the cost of one
+                        event is compared with that at 10 zones and 100 records (1000)
+  --new-zones N         zones that are added at once (1000)
+  --memory-records N    records that stand when the memory of `bindery run` is taken (100000)
   --events N            single writes whose way is timed (300)
   --rounds N            rounds of what is cheap to repeat; the median counts (3)
+  --only GROUPS         some of one,three,primaries,growth,zones,memory (all)
   --server WHICH        named, builtin or both (both)
   --binary FILE         measure this binary instead of building one
   --folder DIR          where data folders are made; a real disk, or fsync costs nothing (/tmp)
@@ -39,15 +44,67 @@ impl Which {
     }
 }
 
+/// Measurements that belong together, with a table of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// One name server.
+    One,
+    /// One primary and two secondaries.
+    Three,
+    /// Three primaries.
+    Primaries,
+    /// Few zones and records, and many.
+    Growth,
+    /// Many zones added at once.
+    Zones,
+    /// The controllers alone, with many records; measured on `named`.
+    Memory,
+}
+
+impl Group {
+    /// All, in the order in which they are measured.
+    const ALL: [Self; 6] = [
+        Self::One,
+        Self::Three,
+        Self::Primaries,
+        Self::Growth,
+        Self::Zones,
+        Self::Memory,
+    ];
+
+    /// As `--only` takes it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::One => "one",
+            Self::Three => "three",
+            Self::Primaries => "primaries",
+            Self::Growth => "growth",
+            Self::Zones => "zones",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+/// Processes of `nsupdate` that are timed one by one.
+const SINGLES_MAX: usize = 100;
+
 /// What to measure.
 #[derive(Clone, Debug)]
 pub(crate) struct Arguments {
     /// Records that stand.
     pub(crate) records: usize,
+    /// Zones that stand at the large size, with ten times as many records.
+    pub(crate) zones: usize,
+    /// Zones that are added at once.
+    pub(crate) new_zones: usize,
+    /// Records that stand when the memory of the controllers alone is measured.
+    pub(crate) memory_records: usize,
     /// Single events.
     pub(crate) events: usize,
     /// Rounds of what is repeated.
     pub(crate) rounds: usize,
+    /// Which groups.
+    pub(crate) groups: Vec<Group>,
     /// On which name servers.
     pub(crate) servers: Vec<Which>,
     /// A binary that was built already.
@@ -61,8 +118,12 @@ impl Arguments {
     pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Option<Self>> {
         let mut parsed = Self {
             records: 10_000,
+            zones: 1_000,
+            new_zones: 1_000,
+            memory_records: 100_000,
             events: 300,
             rounds: 3,
+            groups: Group::ALL.to_vec(),
             servers: vec![Which::Named, Which::Builtin],
             binary: None,
             folder: std::env::temp_dir(),
@@ -78,10 +139,16 @@ impl Arguments {
                 "--help" | "-h" => return Ok(None),
                 "--quick" => {
                     (parsed.records, parsed.events, parsed.rounds) = (1_000, 60, 1);
+                    (parsed.zones, parsed.new_zones) = (100, 100);
+                    parsed.memory_records = 10_000;
                 }
                 "--records" => parsed.records = count(&value()?)?,
+                "--zones" => parsed.zones = count(&value()?)?,
+                "--new-zones" => parsed.new_zones = count(&value()?)?,
+                "--memory-records" => parsed.memory_records = count(&value()?)?,
                 "--events" => parsed.events = count(&value()?)?,
                 "--rounds" => parsed.rounds = count(&value()?)?,
+                "--only" => parsed.groups = groups(&value()?)?,
                 "--server" => parsed.servers = servers(&value()?)?,
                 "--binary" => parsed.binary = Some(value()?.into()),
                 "--folder" => parsed.folder = value()?.into(),
@@ -90,6 +157,11 @@ impl Arguments {
         }
         Ok(Some(parsed))
     }
+
+    /// How many processes of `nsupdate` are timed one by one; each is slow to start.
+    pub(crate) fn singles(&self) -> usize {
+        SINGLES_MAX.min(self.events)
+    }
 }
 
 fn count(text: &str) -> Result<usize> {
@@ -97,6 +169,15 @@ fn count(text: &str) -> Result<usize> {
         Ok(number) if number > 0 => Ok(number),
         Ok(_) | Err(_) => bail!("{text} is not a number above 0"),
     }
+}
+
+fn groups(text: &str) -> Result<Vec<Group>> {
+    let known = Group::ALL.map(Group::as_str);
+    let named = |word: &str| {
+        let found = Group::ALL.into_iter().find(|group| group.as_str() == word);
+        found.with_context(|| format!("unknown group {word}; there are {}", known.join(", ")))
+    };
+    text.split(',').map(named).collect()
 }
 
 fn servers(text: &str) -> Result<Vec<Which>> {

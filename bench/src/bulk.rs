@@ -3,15 +3,16 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use bindery_core::RecordType;
+use bindery_core::{Name, RecordType};
+use bindery_dns::Server;
 use bindery_engine::ports::NameServer as _;
-use serde_json::Value;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::figures::amount;
 use crate::objects::{self, RECORDS};
-use crate::resolver::Resolver;
+use crate::ready::{Awaited, json, wait_until_ready};
+use crate::resolver::Resolvers;
 use crate::subject::Subject;
 use crate::{machine, writes};
 
@@ -19,11 +20,8 @@ use crate::{machine, writes};
 pub(crate) const WRITERS: usize = 32;
 /// How long all of it may take before the run is given up.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// How many of the last records are asked for one by one before all are listed, which is dear.
-const LAST: usize = 64;
-/// How often one object is looked at, and how often all of them.
-const POLL_ONE: Duration = Duration::from_millis(5);
-const POLL_ALL: Duration = Duration::from_millis(100);
+/// How often a zone is looked at.
+const POLL: Duration = Duration::from_millis(5);
 
 /// Times since the first write was sent, and prices per record.
 #[derive(Clone, Copy, Debug)]
@@ -44,20 +42,28 @@ pub(crate) struct Bulk {
 
 /// Creates `count` records in a zone and waits for them.
 pub(crate) async fn measure(subject: &Subject, zone: &str, count: usize) -> Result<Bulk> {
+    let name = |number: usize| format!("r-{number}");
     let records = (0..count)
-        .map(|number| {
-            let name = format!("r-{number}");
-            objects::record(zone, &name, "bulk", objects::address(number))
-        })
+        .map(|number| objects::record(zone, &name(number), "bulk", objects::address(number)))
         .collect();
+    let selector = format!("zone={zone}");
+    let awaited = Awaited {
+        path: RECORDS,
+        selector: &selector,
+        names: (0..count)
+            .map(|number| objects::object(zone, &name(number)))
+            .collect(),
+    };
     let pid = subject.pid()?;
     let requests = requests(subject).await?;
     let version = version(subject).await?;
     let cpu = machine::cpu_seconds(pid)?;
     let begin = Instant::now();
-    let written = writes::create(subject, WRITERS, RECORDS, records).await?;
-    let (resolvable, ready) =
-        tokio::try_join!(resolvable(subject, zone, count), ready(subject, count))?;
+    let written = writes::create(subject.api(), WRITERS, RECORDS, records).await?;
+    let (resolvable, ready) = tokio::try_join!(
+        resolvable(subject, zone, count),
+        wait_until_ready(subject.api(), &awaited)
+    )?;
     let cpu = machine::cpu_seconds(pid)? - cpu;
     let requests = self::requests(subject).await? - requests;
     let versions = self::version(subject).await? - version;
@@ -84,49 +90,31 @@ async fn requests(subject: &Subject) -> Result<f64> {
 /// Waits until every record resolves: cheaply by the last one, then by a transfer of the zone.
 pub(crate) async fn resolvable(subject: &Subject, zone: &str, count: usize) -> Result<Instant> {
     let last = objects::host(zone, &format!("r-{}", count - 1))?;
-    let mut resolver = Resolver::new(subject.dns())?;
-    let seen = spawn_blocking(move || resolver.wait_for(&last, objects::address(count - 1)));
+    let mut resolvers = Resolvers::new(subject.addresses())?;
+    let seen = spawn_blocking(move || resolvers.wait_for(&last, objects::address(count - 1)));
     seen.await.context("the resolver fell")??;
-    let server = subject.server()?;
     let apex = objects::apex(zone)?;
+    for server in subject.servers()? {
+        wait_for_content(&server, &apex, count).await?;
+    }
+    Ok(Instant::now())
+}
+
+async fn wait_for_content(server: &Server, apex: &Name, count: usize) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
-        let content = server.transfer(&apex).await;
+        let content = server.transfer(apex).await;
         let content = content.context("the zone cannot be transferred")?;
         let is_ours = |name: &[u8]| name.starts_with(b"r-");
         let found = content.sets.keys().filter(|key| {
             key.rtype == RecordType::A && key.name.labels().next().is_some_and(is_ours)
         });
         if found.count() == count {
-            return Ok(Instant::now());
+            return Ok(());
         }
-        sleep(POLL_ONE).await;
+        sleep(POLL).await;
     }
     bail!("not all of {count} records resolve after {PATIENCE:?}")
-}
-
-/// Waits until every record says Ready: cheaply by the last ones, then by a list of all.
-async fn ready(subject: &Subject, count: usize) -> Result<Instant> {
-    let mut http = subject.connect().await?;
-    let deadline = Instant::now() + PATIENCE;
-    for number in count.saturating_sub(LAST)..count {
-        let one = format!("{RECORDS}/r-{number}");
-        while !objects::is_ready(&json(&http.get(&one).await?)?) && Instant::now() < deadline {
-            sleep(POLL_ONE).await;
-        }
-    }
-    let all = format!("{RECORDS}?labelSelector=part%3Dbulk");
-    while Instant::now() < deadline {
-        let bytes = http.get(&all).await?;
-        let at = Instant::now();
-        let list = json(&bytes)?;
-        let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
-        if items.iter().filter(|item| objects::is_ready(item)).count() == count {
-            return Ok(at);
-        }
-        sleep(POLL_ALL).await;
-    }
-    bail!("not all of {count} records are Ready after {PATIENCE:?}")
 }
 
 /// The API's resource version, which grows by one with every write.
@@ -136,8 +124,4 @@ async fn version(subject: &Subject) -> Result<f64> {
     let version = list["metadata"]["resourceVersion"].as_str();
     let number = version.and_then(|text| text.parse().ok());
     number.context("the API has no resource version that is a number")
-}
-
-fn json(bytes: &[u8]) -> Result<Value> {
-    serde_json::from_slice(bytes).context("the answer is no JSON")
 }

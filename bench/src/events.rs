@@ -8,14 +8,12 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::figures::Times;
+use crate::figures::{Spread, Times};
 use crate::http::Watch;
 use crate::objects::{self, RECORDS};
-use crate::resolver::Resolver;
+use crate::resolver::Resolvers;
 use crate::subject::Subject;
 
-/// The label of the records that are written here.
-const PART: &str = "event";
 /// How long one status may take before the run is given up.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -24,50 +22,61 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) struct Events {
     /// The write itself, until the API acknowledged it.
     pub(crate) write: Times,
-    /// From the acknowledgement until a query gets the new answer.
-    pub(crate) resolvable: Times,
+    /// From the acknowledgement until queries get the new answer.
+    pub(crate) resolvable: Spread,
     /// From the acknowledgement until a watch shows Ready for this generation.
     pub(crate) ready: Times,
 }
 
-/// Creates and edits records one at a time, in turns.
-pub(crate) async fn measure(subject: &Subject, zone: &str, count: usize) -> Result<Events> {
+/// Creates and edits records one at a time, in turns; `part` is their label and begins their names.
+pub(crate) async fn measure(
+    subject: &Subject,
+    zone: &str,
+    part: &str,
+    count: usize,
+) -> Result<Events> {
     let mut http = subject.connect().await?;
-    let target = format!("{RECORDS}?watch=1&labelSelector=part%3D{PART}");
+    let target = format!("{RECORDS}?watch=1&labelSelector=part%3D{part}");
     let watch = subject.connect().await?.watch(&target).await?;
     let (sender, mut statuses) = mpsc::unbounded_channel();
     let watching = tokio::spawn(forward_ready(watch, sender));
-    let mut resolver = Resolver::new(subject.dns())?;
+    let mut resolver = Resolvers::new(subject.addresses())?;
     let mut events = Events::default();
     for number in 0..count {
-        let name = format!("event-{}", number / 2);
+        let name = format!("{part}-{}", number / 2);
         let address = objects::address(number);
         let begin = Instant::now();
         let answer = if number % 2 == 0 {
-            let record = objects::record(zone, &name, PART, address);
+            let record = objects::record(zone, &name, part, address);
             http.create(RECORDS, &record).await?
         } else {
             let patch = json!({"spec": {"ipv4Addresses": [address.to_string()]}});
-            http.patch(&format!("{RECORDS}/{name}"), &patch).await?
+            http.patch(
+                &format!("{RECORDS}/{}", objects::object(zone, &name)),
+                &patch,
+            )
+            .await?
         };
         let acknowledged = Instant::now();
         events.write.push(acknowledged - begin);
         let host = objects::host(zone, &name)?;
         let resolving = spawn_blocking(move || {
-            let seen_at = resolver.wait_for(&host, address);
-            (resolver, seen_at)
+            let seen = resolver.wait_for(&host, address);
+            (resolver, seen)
         });
         let object: Value = serde_json::from_slice(&answer).context("the answer is no JSON")?;
-        let wanted = (name, object["metadata"]["generation"].as_i64());
+        let wanted = (
+            objects::object(zone, &name),
+            object["metadata"]["generation"].as_i64(),
+        );
         let ready = wait_for_status(&mut statuses, &wanted).await?;
-        let (back, seen_at) = resolving.await.context("the resolver fell")?;
+        let (back, seen) = resolving.await.context("the resolver fell")?;
         resolver = back;
-        events
-            .resolvable
-            .push(seen_at?.saturating_duration_since(acknowledged));
-        events
-            .ready
-            .push(ready.saturating_duration_since(acknowledged));
+        let seen = seen?;
+        let since = |at: Instant| at.saturating_duration_since(acknowledged);
+        events.resolvable.first.push(since(seen.first));
+        events.resolvable.all.push(since(seen.all));
+        events.ready.push(since(ready));
     }
     watching.abort();
     Ok(events)

@@ -31,6 +31,15 @@ impl Times {
     }
 }
 
+/// Times of changes that reach several servers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spread {
+    /// Until the first server had each.
+    pub(crate) first: Times,
+    /// Until every server had it.
+    pub(crate) all: Times,
+}
+
 /// A short time in milliseconds.
 pub(crate) fn milliseconds(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1000.0)
@@ -54,6 +63,11 @@ pub(crate) fn amount(count: usize) -> f64 {
 /// How many times as long as the peer; below 1 is faster.
 pub(crate) fn ratio(ours: Duration, peer: Duration) -> String {
     format!("{:.2}", ours.as_secs_f64() / peer.as_secs_f64())
+}
+
+/// How much of a budget was used.
+pub(crate) fn spent(time: Duration, budget: Duration) -> f64 {
+    time.as_secs_f64() / budget.as_secs_f64()
 }
 
 #[cfg(test)]

@@ -45,9 +45,18 @@ pub(crate) fn load() -> String {
 
 /// Resident memory of a process in MiB, as the kernel counts it.
 pub(crate) fn resident_mib(pid: u32) -> Result<f64> {
+    status_mib(pid, "VmRSS:")
+}
+
+/// The most resident memory that a process ever had, in MiB.
+pub(crate) fn highest_mib(pid: u32) -> Result<f64> {
+    status_mib(pid, "VmHWM:")
+}
+
+fn status_mib(pid: u32, name: &str) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))
         .with_context(|| format!("process {pid} is gone"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
     let text = line.context("the kernel does not tell resident memory")?;
     let kibibytes: f64 = text
         .trim()

@@ -16,11 +16,14 @@ pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// The TTL of every record.
 pub(crate) const TTL: u32 = 300;
 
+/// The label and value by which all zones are listed.
+pub(crate) const ALL_ZONES: &str = "part=zones";
+
 /// A zone that takes the records labelled with its own name.
 pub(crate) fn zone(label: &str) -> Value {
     json!({
         "apiVersion": "bindy.firestoned.io/v1beta1", "kind": "DNSZone",
-        "metadata": {"name": label},
+        "metadata": {"name": label, "labels": {"part": "zones"}},
         "spec": {
             "zoneName": format!("{label}.test"), "ttl": TTL,
             "recordsFrom": [{"selector": {"matchLabels": {"zone": label}}}],
@@ -32,9 +35,14 @@ pub(crate) fn zone(label: &str) -> Value {
 pub(crate) fn record(zone: &str, name: &str, part: &str, address: Ipv4Addr) -> Value {
     json!({
         "apiVersion": "bindy.firestoned.io/v1beta1", "kind": "ARecord",
-        "metadata": {"name": name, "labels": {"zone": zone, "part": part}},
+        "metadata": {"name": object(zone, name), "labels": {"zone": zone, "part": part}},
         "spec": {"name": name, "ipv4Addresses": [address.to_string()]},
     })
+}
+
+/// The name of the object of a record in a zone.
+pub(crate) fn object(zone: &str, name: &str) -> String {
+    format!("{name}.{zone}")
 }
 
 /// A small object that no controller looks at.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -12,37 +13,44 @@ use bindery_engine::ports::NameServer as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use crate::figures::Times;
+use crate::figures::Spread;
 use crate::objects::{TTL, address, apex, host};
-use crate::resolver::Resolver;
+use crate::resolver::Resolvers;
 use crate::subject::Subject;
 
 /// How many records `nsupdate` is given per message, to find out what suits it best.
 pub(crate) const BATCHES: [usize; 5] = [50, 200, 500, 1000, 2000];
 
-/// One `nsupdate` per record: from the start of the process until the name resolves.
-pub(crate) async fn single_nsupdates(subject: &Subject, zone: &str, count: usize) -> Result<Times> {
-    let mut times = Times::default();
-    let mut resolver = Resolver::new(subject.dns())?;
+/// One `nsupdate` per record, to the first server: from the start of the process until the name
+/// resolves. The names begin with `part`.
+pub(crate) async fn single_nsupdates(
+    subject: &Subject,
+    zone: &str,
+    part: &str,
+    count: usize,
+) -> Result<Spread> {
+    let mut times = Spread::default();
+    let mut resolvers = Resolvers::new(subject.addresses())?;
     for number in 0..count {
-        let name = format!("nsupdate-{number}");
+        let name = format!("{part}-{number}");
         let mut script = preamble(subject.dns(), zone);
         add(&mut script, zone, &name, number)?;
         script.push_str("send\n");
         let begin = Instant::now();
         nsupdate(&subject.key_file(), &script).await?;
-        let seen_at = resolver.wait_for(&host(zone, &name)?, address(number))?;
-        times.push(seen_at - begin);
+        let seen = resolvers.wait_for(&host(zone, &name)?, address(number))?;
+        times.first.push(seen.first - begin);
+        times.all.push(seen.all - begin);
     }
     Ok(times)
 }
 
 /// One update per record over a kept connection: the floor that the server and the disk set.
-pub(crate) async fn single_updates(subject: &Subject, zone: &str, count: usize) -> Result<Times> {
+pub(crate) async fn single_updates(subject: &Subject, zone: &str, count: usize) -> Result<Spread> {
     let server = subject.server()?;
     let apex = apex(zone)?;
-    let mut times = Times::default();
-    let mut resolver = Resolver::new(subject.dns())?;
+    let mut times = Spread::default();
+    let mut resolvers = Resolvers::new(subject.addresses())?;
     for number in 0..count {
         let name = host(zone, &format!("update-{number}"))?;
         let change = Change {
@@ -58,24 +66,26 @@ pub(crate) async fn single_updates(subject: &Subject, zone: &str, count: usize) 
         let begin = Instant::now();
         let sent = server.update(&apex, &[change]).await;
         sent.context("the server refuses an update")?;
-        let seen_at = resolver.wait_for(&name, address(number))?;
-        times.push(seen_at - begin);
+        let seen = resolvers.wait_for(&name, address(number))?;
+        times.first.push(seen.first - begin);
+        times.all.push(seen.all - begin);
     }
     Ok(times)
 }
 
-/// One `nsupdate` that feeds `count` records, `batch` per message: the time of the process, at
+/// One `nsupdate` that feeds records to a server, `batch` per message: the time of the process, at
 /// whose end the server has acknowledged everything.
 pub(crate) async fn feed(
     subject: &Subject,
+    server: SocketAddr,
     zone: &str,
-    count: usize,
+    numbers: Range<usize>,
     batch: usize,
 ) -> Result<Duration> {
-    let mut script = preamble(subject.dns(), zone);
-    for number in 0..count {
+    let mut script = preamble(server, zone);
+    for number in numbers.clone() {
         add(&mut script, zone, &format!("r-{number}"), number)?;
-        if (number + 1) % batch == 0 || number + 1 == count {
+        if (number + 1) % batch == 0 || number + 1 == numbers.end {
             script.push_str("send\n");
         }
     }

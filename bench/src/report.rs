@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::arguments::Arguments;
 use crate::bulk::Bulk;
 use crate::events::Events;
-use crate::figures::{Times, milliseconds, ratio, seconds};
+use crate::figures::{Times, milliseconds, ratio, seconds, spent};
 use crate::table::Row;
 
 /// Everything that was measured on one name server.
@@ -57,6 +57,26 @@ const EVENT_P99: Duration = Duration::from_millis(25);
 const ALL_READY: Duration = Duration::from_secs(5);
 const REQUESTS_MAX: f64 = 3.0;
 
+/// Two lines, median and 99th percentile, beside those of a peer.
+pub(crate) fn percentiles(what: &str, ours: &Times, (who, peer): (&str, &Times)) -> [Row; 2] {
+    let line = |label: &str, ours: Duration, peer: Duration| {
+        Row::new(format!("{what}, {label}"), milliseconds(ours))
+            .beside(format!("{who} {}", milliseconds(peer)), ratio(ours, peer))
+    };
+    [
+        line("p50", ours.p50(), peer.p50()),
+        line("p99", ours.p99(), peer.p99()),
+    ]
+}
+
+/// The line about requests to the API.
+pub(crate) fn requests(per_record: f64) -> Row {
+    let what = "API requests per record until Ready";
+    Row::new(what, format!("{per_record:.2}"))
+        // A watch that is renewed in this time is no request of any record.
+        .budget("≤ 3", per_record / (REQUESTS_MAX + 0.005))
+}
+
 /// The lines of the table.
 pub(crate) fn rows(arguments: &Arguments, measured: &Measured) -> Vec<Row> {
     let count = arguments.records;
@@ -95,7 +115,7 @@ fn singles(count: usize, singles: &Singles) -> Vec<Row> {
         let peer_text = format!("nsupdate {}", milliseconds(peer));
         row.beside(peer_text, ratio(ours, peer))
     };
-    let (p50, p99) = (events.resolvable.p50(), events.resolvable.p99());
+    let (p50, p99) = (events.resolvable.first.p50(), events.resolvable.first.p99());
     let (peer_p50, peer_p99) = (nsupdate.p50(), nsupdate.p99());
     let kept = |time: Duration| format!("kept connection {}", milliseconds(time));
     vec![
@@ -147,12 +167,7 @@ fn bulk(count: usize, bulk: &Bulk) -> Vec<Row> {
             seconds(done),
         )
         .budget("≤ 5 s", spent(done, ALL_READY)),
-        Row::new(
-            "API requests per record until Ready",
-            format!("{:.2}", bulk.requests),
-        )
-        // A watch that is renewed in this time is no request of any record.
-        .budget("≤ 3", bulk.requests / (REQUESTS_MAX + 0.005)),
+        requests(bulk.requests),
         Row::new(
             "API writes per record, by resource versions",
             format!("{:.2}", bulk.versions),
@@ -201,9 +216,4 @@ fn memory(count: usize, memory: &Memory) -> Row {
         ),
         None => row,
     }
-}
-
-/// How much of a budget was used.
-fn spent(time: Duration, budget: Duration) -> f64 {
-    time.as_secs_f64() / budget.as_secs_f64()
 }

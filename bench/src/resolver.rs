@@ -18,14 +18,46 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const DATAGRAM_LEN_MAX: usize = 512;
 
 /// A socket for questions.
-pub(crate) struct Resolver {
+struct Resolver {
     socket: UdpSocket,
     id: u16,
 }
 
+/// Sockets for questions to several servers.
+pub(crate) struct Resolvers(Vec<Resolver>);
+
+/// When an answer was seen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    /// On the first server.
+    pub(crate) first: Instant,
+    /// On every server.
+    pub(crate) all: Instant,
+}
+
+impl Resolvers {
+    /// Asks these servers, of which there is at least one.
+    pub(crate) fn new(servers: &[SocketAddr]) -> Result<Self> {
+        let resolvers = servers.iter().copied().map(Resolver::new);
+        Ok(Self(resolvers.collect::<Result<_>>()?))
+    }
+
+    /// Asks one server after the other until each has the address for `name`: asking all of them at
+    /// a time would take from the processors what they need themselves.
+    pub(crate) fn wait_for(&mut self, name: &Name, address: Ipv4Addr) -> Result<Seen> {
+        let mut seen = None;
+        for resolver in &mut self.0 {
+            let all = resolver.wait_for(name, address)?;
+            let first = seen.map_or(all, |seen: Seen| seen.first);
+            seen = Some(Seen { first, all });
+        }
+        seen.context("there is no server to ask")
+    }
+}
+
 impl Resolver {
     /// Asks the server at `server`.
-    pub(crate) fn new(server: SocketAddr) -> Result<Self> {
+    fn new(server: SocketAddr) -> Result<Self> {
         let any: SocketAddr = if server.is_ipv4() {
             (Ipv4Addr::LOCALHOST, 0).into()
         } else {
@@ -40,7 +72,7 @@ impl Resolver {
     }
 
     /// Asks until `name` has the address, and says when it had.
-    pub(crate) fn wait_for(&mut self, name: &Name, address: Ipv4Addr) -> Result<Instant> {
+    fn wait_for(&mut self, name: &Name, address: Ipv4Addr) -> Result<Instant> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             if self.has(name, address)? {

@@ -1,7 +1,7 @@
 //! The Bindery that is measured: a real `bindery up`, a child process of ours.
 
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::arguments::Which;
 use crate::http::Http;
-use crate::{machine, objects};
+use crate::{machine, objects, ports};
 
 /// How long a start, a stop or a new zone may take before the run is given up.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -29,12 +29,35 @@ pub(crate) struct Subject {
     started: Instant,
 }
 
+/// The name servers that it runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fleet {
+    /// Which.
+    pub(crate) which: Which,
+    /// How many take updates; at least one.
+    pub(crate) primaries: u16,
+    /// How many fetch from those.
+    pub(crate) secondaries: u16,
+}
+
+impl Fleet {
+    /// A single one.
+    pub(crate) const fn one(which: Which) -> Self {
+        Self {
+            which,
+            primaries: 1,
+            secondaries: 0,
+        }
+    }
+}
+
 /// What stays the same over restarts.
 struct Places {
-    which: Which,
+    fleet: Fleet,
     api: SocketAddr,
-    dns: SocketAddr,
     metrics: SocketAddr,
+    /// The name servers, the first primary first.
+    dns: Vec<SocketAddr>,
     binary: PathBuf,
     scratch: TempDir,
 }
@@ -69,17 +92,19 @@ pub(crate) enum Loss {
 
 impl Subject {
     /// Starts it on an empty folder under `folder` and waits until it is ready.
-    pub(crate) async fn start(binary: &Path, which: Which, folder: &Path) -> Result<Self> {
+    pub(crate) async fn start(binary: &Path, fleet: Fleet, folder: &Path) -> Result<Self> {
         let scratch = tempfile::Builder::new()
             .prefix("bindery-bench-")
             .tempdir_in(folder)
             .context("cannot make a folder")?;
         std::fs::create_dir(scratch.path().join("objects")).context("cannot make a folder")?;
+        let mut free = ports::free_addresses(2 + fleet.primaries + fleet.secondaries)?;
+        let dns = free.split_off(2);
         let places = Places {
-            which,
-            api: free_address()?,
-            dns: free_address()?,
-            metrics: free_address()?,
+            fleet,
+            api: free[0],
+            metrics: free[1],
+            dns,
             binary: binary.to_owned(),
             scratch,
         };
@@ -100,7 +125,7 @@ impl Subject {
         match loss {
             Loss::Nothing => {}
             Loss::NameServer => {
-                let zones = self.data().join(self.places.which.as_str());
+                let zones = self.server_folder(0);
                 std::fs::remove_dir_all(&zones)
                     .with_context(|| format!("cannot remove {}", zones.display()))?;
             }
@@ -164,18 +189,24 @@ impl Subject {
         Ok(())
     }
 
-    /// Waits until its name server has a zone.
+    /// Waits until its name servers have a zone.
     pub(crate) async fn wait_until_served(&self, label: &str) -> Result<()> {
-        let server = self.server()?;
         let apex = objects::apex(label)?;
-        let deadline = Instant::now() + PATIENCE;
-        while server.serial(&apex).await.is_err() {
-            if Instant::now() > deadline {
-                bail!("zone {apex} is not served after {PATIENCE:?}");
+        for server in self.servers()? {
+            let deadline = Instant::now() + PATIENCE;
+            while server.serial(&apex).await.is_err() {
+                if Instant::now() > deadline {
+                    bail!("zone {apex} is not served after {PATIENCE:?}");
+                }
+                sleep(POLL).await;
             }
-            sleep(POLL).await;
         }
         Ok(())
+    }
+
+    /// Where its API listens.
+    pub(crate) fn api(&self) -> SocketAddr {
+        self.places.api
     }
 
     /// A connection to its API.
@@ -183,11 +214,17 @@ impl Subject {
         Http::connect(self.places.api).await
     }
 
-    /// A signing client of its name server.
+    /// A signing client of its first name server.
     pub(crate) fn server(&self) -> Result<Server> {
-        let text = std::fs::read_to_string(self.key_file()).context("there is no key")?;
-        let key = Key::from_key_file(&text).context("the key cannot be read")?;
+        let key = self.key()?;
         Ok(Server::new(self.dns().to_string(), Some(key)))
+    }
+
+    /// Signing clients of all its name servers, the first primary first.
+    pub(crate) fn servers(&self) -> Result<Vec<Server>> {
+        let key = self.key()?;
+        let client = |address: &SocketAddr| Server::new(address.to_string(), Some(key.clone()));
+        Ok(self.addresses().iter().map(client).collect())
     }
 
     /// A counter of its metrics page; 0 where there is none of that name.
@@ -203,9 +240,23 @@ impl Subject {
             .unwrap_or(0.0))
     }
 
-    /// Where its name server listens.
+    /// Where its first name server listens.
     pub(crate) fn dns(&self) -> SocketAddr {
-        self.places.dns
+        self.places.dns[0]
+    }
+
+    /// Where its name servers listen, the first primary first.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.places.dns
+    }
+
+    /// The folder of one of its name servers, by its number.
+    pub(crate) fn server_folder(&self, number: usize) -> PathBuf {
+        let name = self.places.fleet.which.as_str();
+        self.data().join(match number {
+            0 => name.to_owned(),
+            number => format!("{name}-{number}"),
+        })
     }
 
     /// The key of its name server, in BIND's format.
@@ -221,6 +272,11 @@ impl Subject {
     /// The process of its `named`, where it has one.
     pub(crate) fn named_pid(&self) -> Option<u32> {
         machine::child_of(self.pid().ok()?, "named")
+    }
+
+    fn key(&self) -> Result<Key> {
+        let text = std::fs::read_to_string(self.key_file()).context("there is no key")?;
+        Key::from_key_file(&text).context("the key cannot be read")
     }
 
     fn data(&self) -> PathBuf {
@@ -242,9 +298,11 @@ impl Places {
             .arg("--data-dir")
             .arg(folder.join("data"))
             .args(["--api-address", &self.api.to_string()])
-            .args(["--dns-address", &self.dns.to_string()])
+            .args(["--dns-address", &self.dns[0].to_string()])
             .args(["--metrics-address", &self.metrics.to_string()])
-            .args(["--server", self.which.as_str()])
+            .args(["--server", self.fleet.which.as_str()])
+            .args(["--primaries", &self.fleet.primaries.to_string()])
+            .args(["--secondaries", &self.fleet.secondaries.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -256,16 +314,5 @@ impl Places {
     /// What it complained of, for messages.
     fn log(&self) -> String {
         std::fs::read_to_string(self.scratch.path().join("log")).unwrap_or_default()
-    }
-}
-
-/// An address on loopback that nobody listens on, neither by TCP nor by UDP.
-fn free_address() -> Result<SocketAddr> {
-    loop {
-        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
-        let address = tcp.local_addr().context("a port without a number")?;
-        if UdpSocket::bind(address).is_ok() {
-            return Ok(address);
-        }
     }
 }

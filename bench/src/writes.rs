@@ -1,5 +1,6 @@
 //! Many objects written over HTTP by a number of writers, each with its own kept connection.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -7,11 +8,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::subject::Subject;
+use crate::http::Http;
 
-/// Creates objects `0..count` at `path` and says how long that took, until the last answer.
+/// Creates objects at `path` of an API and says how long that took, until the last answer.
 pub(crate) async fn create(
-    subject: &Subject,
+    api: SocketAddr,
     writers: usize,
     path: &'static str,
     objects: Vec<Value>,
@@ -20,7 +21,7 @@ pub(crate) async fn create(
     let next = Arc::new(AtomicUsize::new(0));
     let mut connections = Vec::with_capacity(writers);
     for _ in 0..writers {
-        connections.push(subject.connect().await?);
+        connections.push(Http::connect(api).await?);
     }
     let begin = Instant::now();
     let tasks: Vec<_> = connections
