@@ -14,7 +14,9 @@ impl Zones {
     /// Takes in how a step ended.
     pub fn complete(&mut self, name: &Name, completion: Completion, now: Duration) {
         self.work.insert(name.clone());
-        self.zone_news.insert(name.clone());
+        if !self.is_unchanged(name, &completion) {
+            self.zone_news.insert(name.clone());
+        }
         match completion {
             Completion::Read(result) => self.read(name, result, now),
             Completion::Caught(keys, result) => self.caught(name, &keys, result, now),
@@ -44,6 +46,24 @@ impl Zones {
                     }
                 }
             }
+        }
+    }
+
+    /// Whether a look at an idle zone found what it was to find; nobody need hear of it.
+    fn is_unchanged(&self, name: &Name, completion: &Completion) -> bool {
+        let zone = self.known.get(name);
+        match completion {
+            Completion::Checked(Ok(serial)) => zone.is_some_and(|zone| {
+                zone.fault.is_none() && zone.base == Some(*serial) && zone.serial == zone.base
+            }),
+            Completion::Read(_)
+            | Completion::Caught(..)
+            | Completion::Checked(Err(_))
+            | Completion::Sent(_)
+            | Completion::Verified(..)
+            | Completion::Renewed(..)
+            | Completion::Followed(..)
+            | Completion::Closed(_) => false,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Zones of a running `named`: files written for it, commands over its control channel.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use bindery_core::{Fault, FaultKind, Name, Record};
 use bindery_dns::Server;
 use bindery_engine::ports::{NameServer, ZoneHost};
 use futures::future::BoxFuture;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep};
 
 use super::rndc::{Rndc, RndcFault};
@@ -26,6 +27,10 @@ const LOADING_MAX: Duration = Duration::from_mins(1);
 /// How often to look whether it has.
 const FORGET_POLL: Duration = Duration::from_millis(2);
 
+/// Zones that are made or removed at a time: files are written side by side, since each waits for the
+/// disk, while `named` takes one command after the other.
+const TURNS: usize = 64;
+
 /// Makes and removes zones of a running `named`; clones are handles of the same.
 #[derive(Clone)]
 pub struct Host {
@@ -39,6 +44,8 @@ struct Inner {
     address: SocketAddr,
     server: Server,
     control: Mutex<Rndc>,
+    /// What is done to one zone is done in order; a zone's name points to one of these.
+    turns: [Mutex<()>; TURNS],
     started: Instant,
 }
 
@@ -53,6 +60,7 @@ impl Host {
                 address: options.address,
                 server: server.with_clock(options.clock.clone()),
                 control: Mutex::new(control),
+                turns: std::array::from_fn(|_| Mutex::new(())),
                 started: Instant::now(),
             }),
         }
@@ -68,8 +76,7 @@ impl Host {
 
     /// Whether it answers on its control channel and to queries.
     pub(super) async fn is_up(&self) -> bool {
-        let mut control = self.inner.control.lock().await;
-        if control.command("status").await.is_err() {
+        if self.command("status").await.is_err() {
             return false;
         }
         // Any answer will do; a server without the zone refuses.
@@ -98,7 +105,7 @@ impl Host {
 
     async fn add_zone(&self, zone: &Name, records: &[Record]) -> Result<(), Fault> {
         // Held from the look to the command: a file must not be written under a served zone.
-        let mut control = self.inner.control.lock().await;
+        let _turn = self.turn(zone).await;
         match (self.state(zone).await?, &self.inner.role) {
             // What a secondary cannot serve has not been copied yet, or its primaries are away.
             (State::Served, _) | (State::Broken, Role::Secondary { .. }) => return Ok(()),
@@ -114,7 +121,7 @@ impl Host {
                 ));
             }
             // Without a usable file nothing of it can be served.
-            (State::Broken, Role::Primary { .. }) => self.drop_zone(&mut control, zone).await?,
+            (State::Broken, Role::Primary { .. }) => self.drop_zone(zone).await?,
         }
         let (folder, name) = (self.inner.folder.clone(), zone.clone());
         let lines = match self.inner.role {
@@ -129,7 +136,7 @@ impl Host {
         .await
         .map_err(|error| disk_fault(zone, "written", &error))?;
         let command = zones::add_command(zone, &self.inner.role, &self.inner.key_name);
-        match control.command(&command).await {
+        match self.command(&command).await {
             Ok(()) => Ok(()),
             Err(RndcFault::Failed { text }) if text.contains("already exists") => Ok(()),
             Err(error) => Err(self.control_fault(zone, "add", &error)),
@@ -141,8 +148,7 @@ impl Host {
     }
 
     async fn refresh_zone(&self, zone: &Name) -> Result<(), Fault> {
-        let mut control = self.inner.control.lock().await;
-        match control.command(&zones::refresh_command(zone)).await {
+        match self.command(&zones::refresh_command(zone)).await {
             // What it does not have yet, or is fetching already, needs no word.
             Ok(()) | Err(RndcFault::Failed { .. }) => Ok(()),
             Err(error) => Err(self.control_fault(zone, "refresh", &error)),
@@ -150,18 +156,30 @@ impl Host {
     }
 
     async fn remove_zone(&self, zone: &Name) -> Result<(), Fault> {
-        let mut control = self.inner.control.lock().await;
-        self.drop_zone(&mut control, zone).await
+        let _turn = self.turn(zone).await;
+        self.drop_zone(zone).await
     }
 
-    async fn drop_zone(&self, control: &mut Rndc, zone: &Name) -> Result<(), Fault> {
+    async fn turn(&self, zone: &Name) -> MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        zone.hash(&mut hasher);
+        // The remainder fits into any number that an array is indexed by.
+        let turn = usize::try_from(hasher.finish() % TURNS as u64).unwrap_or(0);
+        self.inner.turns[turn].lock().await
+    }
+
+    async fn command(&self, command: &str) -> Result<(), RndcFault> {
+        self.inner.control.lock().await.command(command).await
+    }
+
+    async fn drop_zone(&self, zone: &Name) -> Result<(), Fault> {
         // Its going is the sign that `named` is done, so there must be one to go: a removal that
         // comes late would take the file of the zone's successor.
         let (folder, name) = (self.inner.folder.clone(), zone.clone());
         on_disk(move || zones::ensure_file(&folder, &name))
             .await
             .map_err(|error| disk_fault(zone, "written", &error))?;
-        match control.command(&zones::remove_command(zone)).await {
+        match self.command(&zones::remove_command(zone)).await {
             Ok(()) => self.wait_until_forgotten(zone).await,
             Err(RndcFault::Failed { text }) if text.contains("not found") => {}
             Err(error) => return Err(self.control_fault(zone, "delete", &error)),
