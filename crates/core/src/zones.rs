@@ -71,6 +71,8 @@ struct Zone {
     declared: Option<ZoneDeclaration>,
     parent: Parent<RecordKey, Arc<RecordSet>>,
     nodes: BTreeMap<Name, Node>,
+    /// Objects that ask for something here which they do not carry yet.
+    asking: BTreeSet<ObjectRef>,
     serial: Option<Serial>,
     /// The serial at which everything in the zone is known.
     base: Option<Serial>,
@@ -234,12 +236,8 @@ impl Zones {
             self.owners.insert(owner, declaration);
             return;
         }
-        let uncarried = uncarried(&declaration);
-        if uncarried.is_empty() {
-            self.unadmitted.remove(&owner);
-        } else {
-            self.unadmitted.insert(owner.clone(), uncarried);
-        }
+        self.admit(&owner);
+        self.keep_out(&declaration, uncarried(&declaration));
         if withdraws(&declaration) {
             self.leaving.insert(owner.clone());
         } else {
@@ -262,8 +260,36 @@ impl Zones {
         }
     }
 
+    /// Nothing of these claims is written before their object carries them.
+    fn keep_out(&mut self, declaration: &Declaration, claims: BTreeSet<usize>) {
+        if claims.is_empty() {
+            return;
+        }
+        for claim in claims
+            .iter()
+            .filter_map(|index| declaration.claims.get(*index))
+        {
+            let zone = self.known.entry(claim.zone.clone()).or_default();
+            zone.asking.insert(declaration.owner.clone());
+        }
+        self.unadmitted.insert(declaration.owner.clone(), claims);
+    }
+
+    /// Forgets which claims of an object's last declaration were kept out.
+    fn admit(&mut self, owner: &ObjectRef) {
+        let claims = self.unadmitted.remove(owner).unwrap_or_default();
+        let declaration = self.owners.get(owner);
+        let declared = |index: &usize| declaration?.claims.get(*index);
+        for claim in claims.iter().filter_map(declared) {
+            if let Some(zone) = self.known.get_mut(&claim.zone) {
+                zone.asking.remove(owner);
+            }
+        }
+    }
+
     /// Forgets an object that is gone. What it published and did not withdraw becomes foreign.
     pub fn forget(&mut self, owner: &ObjectRef) {
+        self.admit(owner);
         let Some(before) = self.owners.remove(owner) else {
             return;
         };
@@ -275,7 +301,6 @@ impl Zones {
         for (zone, name) in names {
             self.remerge(&zone, &name);
         }
-        self.unadmitted.remove(owner);
         self.leaving.remove(owner);
         self.owner_news.remove(owner);
     }

@@ -129,11 +129,11 @@ impl Zones {
     /// A zone that is not there yet: look first; where no server has it and it is ours to create, it is
     /// created with everything inside that its objects ask for.
     fn open(&mut self, name: &Name, now: Duration) -> Option<Step> {
-        let vacant = self.known.get(name)?.vacant;
-        if vacant.is_some_and(|since| now < since + ADMISSION_MAX) && self.has_unadmitted(name) {
+        let zone = self.known.get_mut(name)?;
+        let vacant = zone.vacant;
+        if vacant.is_some_and(|since| now < since + ADMISSION_MAX) && !zone.asking.is_empty() {
             return None;
         }
-        let zone = self.known.get_mut(name)?;
         let hosting = zone.declared.as_ref()?.hosting.clone();
         zone.served = matches!(hosting, Hosting::Served(_));
         zone.parent.begin();
@@ -145,17 +145,6 @@ impl Zones {
             }
             (Hosting::Served(_), None) | (Hosting::Elsewhere, _) => None,
         }))
-    }
-
-    /// Whether an object asks for something in this zone that it does not carry yet.
-    fn has_unadmitted(&self, name: &Name) -> bool {
-        self.unadmitted.iter().any(|(owner, claims)| {
-            let declaration = self.owners.get(owner);
-            declaration.is_some_and(|declaration| {
-                let mut asked = claims.iter().filter_map(|at| declaration.claims.get(*at));
-                asked.any(|claim| claim.zone == *name)
-            })
-        })
     }
 
     /// An open zone: read again if in doubt, else commit what waits, else look at the serial.
