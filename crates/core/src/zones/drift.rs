@@ -76,15 +76,12 @@ impl Zones {
                     self.touch_owners(name, &key);
                 }
             }
+            Err(fault) if !keys.is_empty() => self.verified(name, keys, Err(fault), now),
             Err(fault) => {
                 // A whole transfer tells, or the server lost the zone.
                 zone.stale = true;
-                if keys.is_empty() && fault.kind == FaultKind::NoSuchZone {
+                if fault.kind == FaultKind::NoSuchZone {
                     zone.vanish();
-                }
-                for key in keys {
-                    zone.flights.remove(key);
-                    zone.parent.land(key);
                 }
                 self.zone_failed(name, fault, now);
             }
@@ -192,6 +189,7 @@ impl Zone {
         }
         touched
     }
+
     /// Everything is known at this serial. What is still to come of our own messages stays to come; a
     /// serial beyond them that none on its way explains is of others, and known as well.
     fn reach(&mut self, serial: Serial) {
