@@ -74,7 +74,7 @@ pub struct Pace {
     pub first: Duration,
     /// The longest wait while a follower is behind.
     pub behind_max: Duration,
-    /// How often a follower that is current is looked at.
+    /// How often a follower that is current is looked at, if there are few zones.
     pub idle: Duration,
     /// How long a follower may be behind before that is worth a word.
     pub grace: Duration,
@@ -220,6 +220,14 @@ impl Fleet {
             one.serial
                 .is_some_and(|has| has == serial || has.newer_than(serial))
         })
+    }
+
+    /// Whether all is well, and known to be so of this follower.
+    #[must_use]
+    pub fn expects(&self, index: usize, serial: Serial) -> bool {
+        let follower = self.followers.get(index);
+        let known = follower.is_some_and(|one| one.serial == Some(serial) && one.fault.is_none());
+        known && self.is_current()
     }
 
     /// Whether every follower has what the lead has.

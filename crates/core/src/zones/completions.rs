@@ -56,13 +56,16 @@ impl Zones {
             Completion::Checked(Ok(serial)) => zone.is_some_and(|zone| {
                 zone.fault.is_none() && zone.base == Some(*serial) && zone.serial == zone.base
             }),
+            Completion::Followed(index, Ok(serial)) => {
+                zone.is_some_and(|zone| zone.fleet.expects(*index, *serial))
+            }
             Completion::Read(_)
             | Completion::Caught(..)
             | Completion::Checked(Err(_))
             | Completion::Sent(_)
             | Completion::Verified(..)
             | Completion::Renewed(..)
-            | Completion::Followed(..)
+            | Completion::Followed(_, Err(_))
             | Completion::Closed(_) => false,
         }
     }

@@ -6,6 +6,7 @@ use super::{Flight, ReadBack, Tenancy, Zone, Zones, steps::is_share};
 use crate::{
     delta::{Delta, Steps},
     fault::{Fault, FaultKind},
+    fleet::Pace,
     name::Name,
     record::{Record, RecordData, RecordKey, RecordSet, RecordType, Serial},
 };
@@ -21,6 +22,17 @@ impl Zones {
     pub(super) fn check_interval(&self) -> Duration {
         let zones = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
         (CHECK_SHARE * zones).clamp(CHECK_MIN, self.limits.check_interval)
+    }
+
+    /// The pace at which followers are looked at; with many zones, idle ones share the questions of the
+    /// lead.
+    pub(super) fn idle_pace(&self) -> Pace {
+        let pace = self.limits.pace;
+        let zones = u32::try_from(self.known.len() * self.followers.len()).unwrap_or(u32::MAX);
+        Pace {
+            idle: pace.idle.max(CHECK_SHARE.saturating_mul(zones)),
+            ..pace
+        }
     }
 
     /// What changed is taken in: what others did to our sets is mended by the next update, and of `keys`,

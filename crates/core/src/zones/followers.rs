@@ -144,7 +144,7 @@ impl Zones {
         result: Result<Serial, Fault>,
         now: Duration,
     ) {
-        let pace = self.limits.pace;
+        let pace = self.idle_pace();
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };

@@ -355,6 +355,25 @@ fn a_claim_is_served_and_read_back() {
 }
 
 #[test]
+fn a_look_that_finds_nothing_new_is_no_news() {
+    let mut world = World::with_zone("");
+    world.settle();
+    world.zones.take_zone_events();
+    world.now += Duration::from_mins(2);
+    world.zones.wake(world.now);
+    let mut looks = 0;
+    for zone in world.zones.take_work() {
+        while let Some(step) = world.zones.next_step(&zone, world.now) {
+            assert_eq!(step, Step::Check);
+            looks += 1;
+            let completion = world.carry_out(&zone, step);
+            world.zones.complete(&zone, completion, world.now);
+        }
+    }
+    assert_eq!((looks, world.zones.take_zone_events()), (1, Vec::new()));
+}
+
+#[test]
 fn an_edit_adds_the_new_value_before_it_drops_the_old_in_one_message() {
     let mut world = World::with_zone("");
     world.zones.declare(declare("www", 1, WWW, ""));
