@@ -10,9 +10,11 @@ use bindery_core::{
     fleet::{Errand, Member, Role},
     zones::{Completion, Limits, Step, SyncEvent, ZoneDeclaration, ZoneEvent, Zones},
 };
-use futures::{StreamExt, stream::FuturesUnordered};
-use tokio::{task::JoinError, time::Instant};
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio::{
+    task::{JoinError, JoinSet},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     behind::Behind,
@@ -136,7 +138,7 @@ impl Engine {
             zones: Zones::new(limits, followers),
             started: Instant::now(),
             ready: BTreeSet::new(),
-            running: FuturesUnordered::new(),
+            running: JoinSet::new(),
         };
         (engine, runner.run(stop))
     }
@@ -232,7 +234,7 @@ struct Runner {
     zones: Zones,
     started: Instant,
     ready: BTreeSet<Name>,
-    running: FuturesUnordered<AbortOnDropHandle<(Name, Completion)>>,
+    running: JoinSet<(Name, Completion)>,
 }
 
 impl Runner {
@@ -258,13 +260,13 @@ impl Runner {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                Some(ended) = self.running.next() => self.complete(ended),
+                Some(ended) = self.running.join_next() => self.complete(ended),
                 () = inbox.arrival() => self.take_inputs(INPUTS_MAX),
                 () = sleep => self.zones.wake(self.started.elapsed()),
             }
         }
         // Updates that are on their way are finished; nothing new is begun.
-        while let Some(ended) = self.running.next().await {
+        while let Some(ended) = self.running.join_next().await {
             self.complete(ended);
         }
         self.publish();
@@ -296,8 +298,7 @@ impl Runner {
                 let shared = Arc::clone(&self.shared);
                 let work = carry_out((shared, self.servers.clone()), zone.clone(), step);
                 // A task of its own: a message leaves while the next one is made up.
-                self.running
-                    .push(AbortOnDropHandle::new(tokio::spawn(work)));
+                self.running.spawn(work);
             }
         }
         self.ready.extend(self.zones.take_work());

@@ -374,6 +374,41 @@ fn a_look_that_finds_nothing_new_is_no_news() {
 }
 
 #[test]
+fn a_zone_of_ours_that_was_lost_is_not_taken_for_empty() {
+    let soa = "example.com. 60 IN SOA ns.example.com. admin.example.com. 1 60 60 60 60";
+    let mut world = World::new();
+    let hosting = Hosting::Served(records(soa));
+    world.zones.declare_zone(zone_declaration(hosting));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    world.server.clear();
+    world.zones.declare(declare("www", 1, "", WWW));
+    let zone = name(ZONE);
+    let mut lost = false;
+    while !world.server.contains_key(&zone) {
+        let Some(step) = world.zones.next_step(&zone, world.now) else {
+            world.now += Duration::from_secs(1);
+            continue;
+        };
+        let completion = world.carry_out(&zone, step);
+        world.zones.complete(&zone, completion, world.now);
+        let event = world.zones.zone_event(&zone).expect("it is known");
+        lost |= matches!(event.state, ZoneState::Failed(_));
+        let told = world.zones.event(&object("www"));
+        let told = told.map(|event| event.withdrawal);
+        let made = world.server.contains_key(&zone);
+        assert!(
+            made || told != Some(Withdrawal::Done),
+            "others may still have it"
+        );
+    }
+    assert!(lost);
+    world.settle();
+    let event = world.zones.event(&object("www")).expect("it is told");
+    assert_eq!(event.withdrawal, Withdrawal::Done);
+}
+
+#[test]
 fn an_edit_adds_the_new_value_before_it_drops_the_old_in_one_message() {
     let mut world = World::with_zone("");
     world.zones.declare(declare("www", 1, WWW, ""));

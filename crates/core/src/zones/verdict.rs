@@ -348,8 +348,11 @@ fn remains(zone: &Zone, key: &RecordKey, record: &Record) -> Withdrawal {
         return Withdrawal::Failing(fault.clone());
     }
     match &zone.fault {
-        // A zone that the server does not have holds nothing.
-        Some(fault) if unknown && fault.kind == FaultKind::NoSuchZone => Withdrawal::Done,
+        // A zone that the server does not have holds nothing. One that is ours is about to be made again,
+        // with what other servers still have.
+        Some(fault) if unknown && fault.kind == FaultKind::NoSuchZone && !zone.served => {
+            Withdrawal::Done
+        }
         Some(fault) => Withdrawal::Failing(fault.clone()),
         None => Withdrawal::Pending,
     }
