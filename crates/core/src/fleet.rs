@@ -46,8 +46,8 @@ pub struct Member {
 /// Something to do about one follower, by its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errand {
-    /// Give this primary what the lead has.
-    Copy(usize),
+    /// Give this primary what the lead has; at this serial, if any, it had the same.
+    Copy(usize, Option<Serial>),
     /// Ask this secondary for its serial.
     Look(usize),
     /// Tell this secondary to look for news, since it did not by itself, and ask it.
@@ -103,6 +103,9 @@ struct Follower {
     address: Arc<str>,
     role: Role,
     serial: Option<Serial>,
+    /// The serial at which it was last known to have what the lead has. Another one was made by
+    /// somebody else, even if the lead has the same by now.
+    copied: Option<Serial>,
     fault: Option<Fault>,
     busy: bool,
     attempts: u32,
@@ -118,6 +121,7 @@ impl Fleet {
             address: Arc::clone(&member.address),
             role: member.role,
             serial: None,
+            copied: None,
             fault: None,
             busy: false,
             attempts: 0,
@@ -153,7 +157,7 @@ impl Fleet {
         let follower = &mut self.followers[index];
         follower.busy = true;
         Some(match follower.role {
-            Role::Primary => Errand::Copy(index),
+            Role::Primary => Errand::Copy(index, follower.copied),
             Role::Secondary if follower.attempts >= NUDGE_AFTER => Errand::Nudge(index),
             Role::Secondary => Errand::Look(index),
         })
@@ -175,6 +179,10 @@ impl Fleet {
         match result {
             Ok(serial) => {
                 follower.serial = Some(serial);
+                // One that is ahead has something else.
+                if target.is_some_and(|target| !serial.newer_than(target)) {
+                    follower.copied = Some(serial);
+                }
                 follower.fault = None;
             }
             Err(fault) => {
@@ -325,7 +333,7 @@ mod tests {
     fn every_follower_is_visited_once_at_a_time_until_it_has_the_serial() {
         let mut fleet = fleet();
         fleet.aim(Serial(5), at(0));
-        assert_eq!(fleet.next(at(0)), Some(Errand::Copy(0)));
+        assert_eq!(fleet.next(at(0)), Some(Errand::Copy(0, None)));
         assert_eq!(fleet.next(at(0)), Some(Errand::Look(1)));
         assert_eq!(fleet.next(at(0)), None);
         fleet.complete(0, Ok(Serial(5)), &PACE, at(1));

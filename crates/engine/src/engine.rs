@@ -390,9 +390,9 @@ async fn carry_out(
             let result = server.update(&zone, &renewal).await;
             Completion::Renewed(record, result)
         }
-        Step::Follow(Errand::Copy(index)) => {
+        Step::Follow(Errand::Copy(index, known)) => {
             let result = match servers.followers.get(index) {
-                Some(follower) => copy(&servers.lead, follower, &zone).await,
+                Some(follower) => copy(&servers.lead, follower, &zone, known).await,
                 None => Err(nobody()),
             };
             Completion::Followed(index, result)

@@ -71,17 +71,28 @@ pub(crate) async fn nudge(follower: &Station, zone: &Name) -> Result<Serial, Fau
     look(follower, zone).await
 }
 
-/// Brings another primary to what the lead has, and returns its serial.
+/// Brings another primary to what the lead has, and returns its serial. It had the same at the serial
+/// `known`.
 ///
 /// It ends with the lead's serial, unless somebody wrote there meanwhile; then the serials differ and
 /// the next round compares everything.
-pub(crate) async fn copy(lead: &Station, follower: &Station, zone: &Name) -> Result<Serial, Fault> {
-    copy_once(lead, follower, zone)
+pub(crate) async fn copy(
+    lead: &Station,
+    follower: &Station,
+    zone: &Name,
+    known: Option<Serial>,
+) -> Result<Serial, Fault> {
+    copy_once(lead, follower, zone, known)
         .await
         .map_err(|fault| at(follower, &fault))
 }
 
-async fn copy_once(lead: &Station, follower: &Station, zone: &Name) -> Result<Serial, Fault> {
+async fn copy_once(
+    lead: &Station,
+    follower: &Station,
+    zone: &Name,
+    known: Option<Serial>,
+) -> Result<Serial, Fault> {
     let server = &*follower.server;
     let from = match (server.soa(zone).await, &follower.host) {
         (Ok(soa), _) => soa,
@@ -93,24 +104,55 @@ async fn copy_once(lead: &Station, follower: &Station, zone: &Name) -> Result<Se
         (Err(fault), _) => return Err(fault),
     };
     let serial = serial_of(&from);
-    let steps = match lead.server.changes_since(zone, serial).await? {
-        Delta::UpToDate(_) => return Ok(serial),
-        Delta::Steps(steps) => steps,
-        Delta::Whole(content) => {
-            let before = server.transfer(zone).await?;
-            match Steps::between(zone, &before, &content) {
-                Some(steps) if content.serial.newer_than(before.serial) => steps,
-                Some(_) | None => return Ok(before.serial),
-            }
-        }
+    // A serial that we did not see ourselves may be one of the lead's by chance.
+    if known != Some(serial) {
+        return compare(lead, server, zone).await;
+    }
+    match lead.server.changes_since(zone, serial).await? {
+        Delta::UpToDate(_) => Ok(serial),
+        Delta::Steps(steps) => mirror(server, zone, &from, steps).await,
+        Delta::Whole(_) => compare(lead, server, zone).await,
+    }
+}
+
+/// Gives a server what the lead has, whatever it has now.
+async fn compare(lead: &Station, server: &dyn NameServer, zone: &Name) -> Result<Serial, Fault> {
+    let (content, standing) = (
+        lead.server.transfer(zone).await?,
+        server.transfer(zone).await?,
+    );
+    let soa = Steps::between(zone, &content, &standing).map(|steps| steps.to);
+    let steps = Steps::between(zone, &standing, &content);
+    let (Some(from), Some(steps)) = (soa, steps) else {
+        return Ok(standing.serial);
     };
-    match server.mirror(zone, &from, &steps).await {
-        Err(fault) if fault.kind == FaultKind::TooLong => {
-            mirror_in_parts(server, zone, steps).await?;
+    if content.serial.newer_than(standing.serial) {
+        return mirror(server, zone, &from, steps).await;
+    }
+    // The same serial by chance: with its own differences the server goes ahead, and the lead goes
+    // beyond it.
+    if content.serial == standing.serial {
+        for batch in split(stepwise(steps.removed, steps.added)) {
+            server.update(zone, &batch).await?;
         }
-        mirrored => mirrored?,
     }
     server.serial(zone).await
+}
+
+async fn mirror(
+    server: &dyn NameServer,
+    zone: &Name,
+    from: &Record,
+    steps: Steps,
+) -> Result<Serial, Fault> {
+    match server.mirror(zone, from, &steps).await {
+        Ok(()) => Ok(serial_of(&steps.to)),
+        Err(fault) if fault.kind == FaultKind::TooLong => {
+            mirror_in_parts(server, zone, steps).await?;
+            server.serial(zone).await
+        }
+        Err(fault) => Err(fault),
+    }
 }
 
 /// Steps that do not fit into one message: the name server serves what lies between for a moment.

@@ -143,7 +143,7 @@ impl World {
                 renew(content, &record);
                 Completion::Renewed(record, Ok(()))
             }
-            Step::Follow(Errand::Copy(index) | Errand::Look(index) | Errand::Nudge(index)) => {
+            Step::Follow(Errand::Copy(index, _) | Errand::Look(index) | Errand::Nudge(index)) => {
                 let followed = self.serials.get(&index).cloned();
                 Completion::Followed(index, followed.unwrap_or(Ok(content.serial)))
             }
@@ -251,7 +251,7 @@ fn failed(step: Step, fault: &Fault) -> Completion {
         }
         Step::Verify(keys) => Completion::Verified(keys, Err(fault.clone())),
         Step::Renew(record) => Completion::Renewed(record, Err(fault.clone())),
-        Step::Follow(Errand::Copy(index) | Errand::Look(index) | Errand::Nudge(index)) => {
+        Step::Follow(Errand::Copy(index, _) | Errand::Look(index) | Errand::Nudge(index)) => {
             Completion::Followed(index, Err(fault.clone()))
         }
         Step::Close => Completion::Closed(Err(fault.clone())),

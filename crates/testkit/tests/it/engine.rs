@@ -35,7 +35,7 @@ fn start(faults: impl Faults) -> Running {
 
 fn start_with(faults: impl Faults, followers: Arc<[Station]>) -> Running {
     let server = FakeNameServer::new(faults);
-    server.add_zone(&zone(), &[]);
+    server.add_zone(&zone(), &[soa()]);
     let servers = Servers {
         followers,
         ..Servers::one("192.0.2.53:53", Arc::new(server.clone()), None)
@@ -60,6 +60,11 @@ fn start_with(faults: impl Faults, followers: Arc<[Station]>) -> Running {
         stop,
         task,
     }
+}
+
+fn soa() -> Record {
+    let line = "example.com. 60 IN SOA ns.example.com. admin.example.com. 1 60 60 60 60";
+    line.parse().expect("a record")
 }
 
 fn zone() -> Name {
@@ -281,6 +286,31 @@ async fn a_server_that_lacks_a_zone_is_counted_as_behind_until_the_zone_goes() {
     running.engine.retire_zone(zone());
     let shrunk = tokio::time::timeout(limit, becomes(0)).await;
     shrunk.expect("nobody wants the zone any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_serial_by_chance_is_not_taken_for_the_same_zone() {
+    let stray = "stray.example.com. 60 IN A 192.0.2.9";
+    let follower = FakeNameServer::default();
+    follower.add_zone(&zone(), &[soa(), stray.parse().expect("a record")]);
+    let station = Station {
+        member: Member {
+            address: "192.0.2.54:53".into(),
+            role: Role::Primary,
+        },
+        server: Arc::new(follower.clone()),
+        host: None,
+    };
+    let running = start_with(Faultless, Arc::new([station]));
+    let www = "www.example.com. 60 IN A 192.0.2.1";
+    running.engine.declare(declaration("www", www));
+    let verdicts = verdicts(&running.events, 1).await;
+    assert!(
+        matches!(verdicts["www"], Verdict::Programmed(_)),
+        "{verdicts:?}"
+    );
+    assert_eq!(running.server.lines(&zone()), [www]);
+    assert_eq!(follower.lines(&zone()), [www]);
 }
 
 #[tokio::test(start_paused = true)]
