@@ -1,0 +1,135 @@
+//! Zones that come, are looked at, get lost and go.
+
+use super::*;
+
+#[test]
+fn a_look_that_finds_nothing_new_is_no_news() {
+    let mut world = World::with_zone("");
+    world.settle();
+    world.zones.take_zone_events();
+    world.now += Duration::from_mins(2);
+    world.zones.wake(world.now);
+    let mut looks = 0;
+    for zone in world.zones.take_work() {
+        while let Some(step) = world.zones.next_step(&zone, world.now) {
+            assert_eq!(step, Step::Check);
+            looks += 1;
+            let completion = world.carry_out(&zone, step);
+            world.zones.complete(&zone, completion, world.now);
+        }
+    }
+    assert_eq!((looks, world.zones.take_zone_events()), (1, Vec::new()));
+}
+
+#[test]
+fn a_zone_of_ours_that_was_lost_is_not_taken_for_empty() {
+    let soa = "example.com. 60 IN SOA ns.example.com. admin.example.com. 1 60 60 60 60";
+    let mut world = World::new();
+    let hosting = Hosting::Served(records(soa));
+    world.zones.declare_zone(zone_declaration(hosting));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    world.server.clear();
+    world.zones.declare(declare("www", 1, "", WWW));
+    let zone = name(ZONE);
+    let mut lost = false;
+    while !world.server.contains_key(&zone) {
+        let Some(step) = world.zones.next_step(&zone, world.now) else {
+            world.now += Duration::from_secs(1);
+            continue;
+        };
+        let completion = world.carry_out(&zone, step);
+        world.zones.complete(&zone, completion, world.now);
+        let event = world.zones.zone_event(&zone).expect("it is known");
+        lost |= matches!(event.state, ZoneState::Failed(_));
+        let told = world.zones.event(&object("www"));
+        let told = told.map(|event| event.withdrawal);
+        let made = world.server.contains_key(&zone);
+        assert!(
+            made || told != Some(Withdrawal::Done),
+            "others may still have it"
+        );
+    }
+    assert!(lost);
+    world.settle();
+    let event = world.zones.event(&object("www")).expect("it is told");
+    assert_eq!(event.withdrawal, Withdrawal::Done);
+}
+
+#[test]
+fn a_zone_that_the_server_lacks_is_told_and_opens_once_it_is_there() {
+    let mut world = World::new();
+    world
+        .zones
+        .declare_zone(zone_declaration(Hosting::Elsewhere));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    for zone in world.zones.take_work() {
+        let step = world.zones.next_step(&zone, world.now).expect("it opens");
+        let completion = world.carry_out(&zone, step);
+        world.zones.complete(&zone, completion, world.now);
+    }
+    assert!(matches!(world.verdict("www"), Verdict::ZoneNotReady(_)));
+    world.server.insert(name(ZONE), content(""));
+    world.settle();
+    assert_eq!(world.lines(), [WWW]);
+}
+
+#[test]
+fn a_served_zone_starts_with_its_records_inside() {
+    let mut world = World::new();
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world
+        .zones
+        .declare_zone(zone_declaration(Hosting::Served(Vec::new())));
+    world.settle();
+    assert_eq!((world.lines(), world.updates), (vec![WWW.to_owned()], 0));
+    world.zones.retire_zone(&name(ZONE));
+    world.settle();
+    assert!(world.server.is_empty());
+    let event = world
+        .zones
+        .zone_event(&name(ZONE))
+        .expect("the zone is known");
+    assert_eq!(event.state, ZoneState::Gone);
+    assert_eq!(world.verdict("www"), Verdict::NoZone);
+}
+
+#[test]
+fn a_served_zone_that_vanished_comes_back_with_its_records() {
+    let mut world = World::new();
+    world
+        .zones
+        .declare_zone(zone_declaration(Hosting::Served(Vec::new())));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    world.server.clear();
+    world.now += Duration::from_mins(1);
+    world.zones.wake(world.now);
+    world.settle();
+    assert_eq!(world.lines(), [WWW]);
+}
+
+#[test]
+fn a_zone_of_others_keeps_what_is_not_ours_when_it_is_retired() {
+    let foreign = "mail.example.com. 60 IN A 192.0.2.9";
+    let mut world = World::with_zone(foreign);
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    world.zones.retire_zone(&name(ZONE));
+    world.settle();
+    assert_eq!(world.lines(), [foreign]);
+}
+
+#[test]
+fn drift_is_noticed_by_the_serial_and_repaired() {
+    let mut world = World::with_zone("");
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    let mut drifted = content("");
+    drifted.serial = Serial(9);
+    world.server.insert(name(ZONE), drifted);
+    world.now += Duration::from_mins(1);
+    world.zones.wake(world.now);
+    world.settle();
+    assert_eq!(world.lines(), [WWW]);
+}
