@@ -12,7 +12,7 @@ use bindery_core::record::{Record, Soa};
 use bindery_core::{Name, RecordData};
 use bindery_dns::Key;
 use bindery_embedded::bind::{self, Named};
-use bindery_embedded::{EmbeddedApi, Environment as _, Options, Role, ServeOptions, System};
+use bindery_embedded::{EmbeddedApi, Options, Role, ServeOptions, System};
 use bindery_engine::ports::ZoneHost as _;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -208,7 +208,7 @@ impl World {
 async fn start_named(folder: &Path, address: SocketAddr) -> Result<Named> {
     let program =
         bind::find_named().context("named is not installed (Debian: apt install bind9)")?;
-    let key = Key::generate("bindery", random()).context("cannot make a key")?;
+    let key = Key::generate("bindery", System::secret()).context("cannot make a key")?;
     std::fs::write(folder.join("tsig.key"), key.to_key_file().as_bytes())
         .context("cannot write the key")?;
     let options = bind::Options {
@@ -221,16 +221,9 @@ async fn start_named(folder: &Path, address: SocketAddr) -> Result<Named> {
             let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
             since.map_or(0, |since| since.as_secs())
         }),
-        random: Arc::new(random),
+        random: Arc::new(System::secret),
     };
     Named::start(options).await.context("named does not start")
-}
-
-fn random() -> [u8; 32] {
-    let mut bytes = [0; 32];
-    bytes[..16].copy_from_slice(&System.random().to_ne_bytes());
-    bytes[16..].copy_from_slice(&System.random().to_ne_bytes());
-    bytes
 }
 
 fn first_records(apex: &Name) -> Result<[Record; 2]> {

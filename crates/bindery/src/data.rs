@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use bindery_dns::Key;
-use bindery_embedded::{EmbeddedApi, Environment as _, Open, Options, System};
+use bindery_embedded::{EmbeddedApi, Open, Options, System};
 use sha2::{Digest as _, Sha256};
 
 /// The name of the key that `up` makes.
@@ -66,10 +66,8 @@ pub(crate) fn tsig_key(folder: &Path) -> Result<Key> {
     match fs::metadata(&path) {
         Ok(_) => read_key(&path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let mut random = [0; 32];
-            random[..16].copy_from_slice(&System.random().to_ne_bytes());
-            random[16..].copy_from_slice(&System.random().to_ne_bytes());
-            let key = Key::generate(KEY_NAME, random).context("cannot make a TSIG key")?;
+            let key =
+                Key::generate(KEY_NAME, System::secret()).context("cannot make a TSIG key")?;
             write_private(&path, key.to_key_file().as_bytes())
                 .with_context(|| format!("cannot write {}", path.display()))?;
             Ok(key)

@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result, bail};
 use bindery_core::fleet::{Member, Role};
 use bindery_core::{FaultKind, Name};
 use bindery_dns::{Clock, Key};
+use bindery_embedded::System;
 use bindery_embedded::nameserver::{self, BuiltinServer, Sockets};
-use bindery_embedded::{Environment as _, System};
 use bindery_engine::ports::{NameServer, ZoneHost};
 use bindery_engine::{Servers, Station};
 use futures::future::BoxFuture;
@@ -222,7 +222,10 @@ async fn start_builtin(wanted: One<'_>) -> Result<RunningOne> {
         key: key.clone(),
         clock: clock(),
         role,
-        notify_id: Arc::new(|| u16::from_ne_bytes([random()[0], random()[1]])),
+        notify_id: Arc::new(|| {
+            let [first, second, ..] = System::secret();
+            u16::from_ne_bytes([first, second])
+        }),
     };
     let server = BuiltinServer::open(options).context("cannot start the built-in name server")?;
     let sockets = Sockets::bind(address)
@@ -262,11 +265,4 @@ fn clock() -> Clock {
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs())
     })
-}
-
-fn random() -> [u8; 32] {
-    let mut bytes = [0; 32];
-    bytes[..16].copy_from_slice(&System.random().to_ne_bytes());
-    bytes[16..].copy_from_slice(&System.random().to_ne_bytes());
-    bytes
 }

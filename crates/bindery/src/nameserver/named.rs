@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use bindery_core::{Fault, Name, Record};
+use bindery_embedded::System;
 use bindery_embedded::bind::{Host, Named, Options};
 use bindery_engine::ports::ZoneHost;
 use futures::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{One, RunningOne, client, clock, random};
+use super::{One, RunningOne, client, clock};
 
 /// How long to wait before `named` is started again; doubled up to the maximum when it ends soon.
 const RESTART_MIN: Duration = Duration::from_millis(200);
@@ -116,7 +117,7 @@ fn options(program: PathBuf, wanted: &One<'_>) -> Options {
         key: wanted.key.clone(),
         role: wanted.role.clone(),
         clock: clock(),
-        random: Arc::new(random),
+        random: Arc::new(System::secret),
     }
 }
 

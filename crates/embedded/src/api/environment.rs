@@ -24,6 +24,23 @@ pub struct Seeded {
     start: Instant,
 }
 
+impl System {
+    /// Random bytes, enough for a key.
+    ///
+    /// # Panics
+    /// If the operating system has no entropy, which it always has after boot.
+    #[must_use]
+    pub fn secret() -> [u8; 32] {
+        let mut bytes = [0; 32];
+        fill(&mut bytes);
+        bytes
+    }
+}
+
+fn fill(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("the operating system always has entropy after boot");
+}
+
 impl Environment for System {
     fn now(&self) -> Timestamp {
         Timestamp::now()
@@ -31,7 +48,7 @@ impl Environment for System {
 
     fn random(&self) -> u128 {
         let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes).expect("the operating system always has entropy after boot");
+        fill(&mut bytes);
         u128::from_ne_bytes(bytes)
     }
 }

@@ -11,9 +11,9 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, bail, ensure};
 use bindery_core::{Name, Record};
 use bindery_dns::{Clock, Key};
-use bindery_embedded::Role;
 use bindery_embedded::bind::{self, Named};
 use bindery_embedded::nameserver::{BuiltinServer, Options, Sockets};
+use bindery_embedded::{Role, System};
 use bindery_engine::ports::ZoneHost;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -137,18 +137,8 @@ pub(crate) fn named_options(
         key: key(),
         role,
         clock: clock(),
-        random: Arc::new(random),
+        random: Arc::new(System::secret),
     })
-}
-
-/// Random bytes; the hasher's keys come from the system.
-fn random() -> [u8; 32] {
-    use std::hash::{BuildHasher, RandomState};
-    let mut bytes = [0; 32];
-    for chunk in bytes.chunks_mut(8) {
-        chunk.copy_from_slice(&RandomState::new().hash_one(1).to_be_bytes());
-    }
-    bytes
 }
 
 fn builtin_options(folder: Option<PathBuf>, role: Role) -> Options {

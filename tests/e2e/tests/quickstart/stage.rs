@@ -12,8 +12,8 @@ use bindery_core::{Name, Record};
 use bindery_dns::Key;
 use bindery_e2e::kubernetes::Kubernetes;
 use bindery_e2e::process::free_port;
-use bindery_embedded::Role;
 use bindery_embedded::bind::{Named, Options, find_named};
+use bindery_embedded::{Role, System};
 use bindery_engine::ports::ZoneHost as _;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -37,7 +37,7 @@ impl Stage {
         let runtime = Runtime::new().context("a runtime needs only threads")?;
         let scratch = tempfile::tempdir()?;
         let kubernetes = runtime.block_on(Kubernetes::start())?;
-        let key = Key::generate("bindery-e2e", random())?;
+        let key = Key::generate("bindery-e2e", System::secret())?;
         let key_file = scratch.path().join("tsig.key");
         fs::write(&key_file, key.to_key_file().as_bytes())?;
         let role = Role::Primary {
@@ -195,7 +195,7 @@ fn options(
         key: key.clone(),
         role,
         clock: Arc::new(now),
-        random: Arc::new(random),
+        random: Arc::new(System::secret),
     })
 }
 
@@ -216,12 +216,4 @@ fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())
-}
-
-fn random() -> [u8; 32] {
-    use bindery_embedded::{Environment as _, System};
-    let mut bytes = [0; 32];
-    bytes[..16].copy_from_slice(&System.random().to_ne_bytes());
-    bytes[16..].copy_from_slice(&System.random().to_ne_bytes());
-    bytes
 }
