@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use bindery_core::object::{Kind, ObjectRef};
+use bindery_core::object::{Id, Kind, ObjectRef};
 use bindery_core::zones::{Hosting, Limits, Tenancy, Verdict, ZoneDeclaration, ZoneState};
 use bindery_core::{Adoption, Claim, Declaration, Name, Record, RecordData, RecordKey, RecordType};
 use bindery_engine::ports::NameServer as _;
@@ -56,7 +56,7 @@ pub(crate) async fn feed(subject: &Subject, zone: &str, count: usize) -> Result<
         begin.elapsed()
     };
     let verified = async {
-        let mut waiting: BTreeSet<ObjectRef> = (0..count).map(owner).collect();
+        let mut waiting: BTreeSet<Id> = (0..count).map(owner).collect();
         while !waiting.is_empty() {
             let (owner, receipt) = receipts.pop().await;
             let is_done = |verdict: &Verdict| matches!(verdict, Verdict::Programmed(_));
@@ -92,10 +92,7 @@ async fn open(engine: &Engine, apex: &Name) -> Result<()> {
     let events = engine.listen_zones();
     engine.declare_zone(ZoneDeclaration {
         zone: apex.clone(),
-        owner: ObjectRef {
-            kind: Kind::DnsZone,
-            ..owner(0)
-        },
+        owner: object(Kind::DnsZone, 0),
         generation: 1,
         hosting: Hosting::Elsewhere,
         tenancy: Tenancy::Shared,
@@ -108,13 +105,17 @@ async fn open(engine: &Engine, apex: &Name) -> Result<()> {
         .with_context(|| format!("the engine cannot read {apex}"))
 }
 
-fn owner(number: usize) -> ObjectRef {
-    ObjectRef {
-        kind: Kind::ARecord,
+fn owner(number: usize) -> Id {
+    object(Kind::ARecord, number)
+}
+
+fn object(kind: Kind, number: usize) -> Id {
+    Id::new(ObjectRef {
+        kind,
         namespace: "default".into(),
         name: format!("r-{number}").into(),
         uid: number.to_string().into(),
-    }
+    })
 }
 
 fn declaration(zone: &str, apex: &Name, number: usize) -> Result<Declaration> {
@@ -132,7 +133,7 @@ fn declaration(zone: &str, apex: &Name, number: usize) -> Result<Declaration> {
                 rtype: RecordType::A,
             },
             ttl: TTL,
-            data: vec![data.clone()],
+            data: [data.clone()].into(),
             field: "spec".into(),
         }],
         published: vec![Record {

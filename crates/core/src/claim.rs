@@ -1,10 +1,10 @@
 //! Claims: what one object asks of DNS, set by set.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     name::Name,
-    object::ObjectRef,
+    object::Id,
     record::{Record, RecordData, RecordKey},
 };
 
@@ -18,7 +18,7 @@ pub struct Claim {
     /// The TTL asked for; where several claims merge, the lowest wins.
     pub ttl: u32,
     /// The values asked for; never empty.
-    pub data: Vec<RecordData>,
+    pub data: Arc<[RecordData]>,
     /// Where in the object the wish stands, for messages (`spec`, `spec.endpoints[3]`).
     pub field: Arc<str>,
 }
@@ -40,7 +40,7 @@ pub enum Adoption {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
     /// The object.
-    pub owner: ObjectRef,
+    pub owner: Id,
     /// The generation of the object that was read.
     pub generation: i64,
     /// A number of the declarer's choice, given back in the receipt, so that a receipt of an earlier
@@ -54,4 +54,46 @@ pub struct Declaration {
     pub published: Vec<Record>,
     /// Whether it may take over sets that others wrote.
     pub adoption: Adoption,
+}
+
+impl Declaration {
+    /// The claim at a position.
+    #[must_use]
+    pub fn claim(&self, index: u32) -> Option<&Claim> {
+        self.claims.get(usize::try_from(index).ok()?)
+    }
+
+    /// Sorts the lines, and lets go of room that is not used and of second copies of names: it is kept for
+    /// as long as its object stands.
+    pub(crate) fn tidy(&mut self) {
+        self.claims.shrink_to_fit();
+        let names: BTreeSet<&Name> = self.claims.iter().map(|claim| &claim.key.name).collect();
+        for record in &mut self.published {
+            if let Some(name) = names.get(&record.name) {
+                record.name = Name::clone(name);
+            }
+        }
+        self.published.sort_unstable();
+        self.published.shrink_to_fit();
+    }
+
+    /// The lines that the object carries and does not ask for.
+    pub(crate) fn leftovers(&self) -> impl Iterator<Item = &Record> {
+        let asked: BTreeSet<(&Name, &RecordData)> = self
+            .claims
+            .iter()
+            .flat_map(|claim| claim.data.iter().map(|data| (&claim.key.name, data)))
+            .collect();
+        let lines = self.published.iter();
+        lines.filter(move |line| !asked.contains(&(&line.name, &line.data)))
+    }
+
+    /// Whether the object carries a line; only after [`Self::tidy`].
+    pub(crate) fn carries(&self, name: &Name, data: &RecordData) -> bool {
+        let start = self.published.partition_point(|line| line.name < *name);
+        let mut lines = self.published[start..].iter();
+        lines
+            .find(|line| line.data == *data || line.name != *name)
+            .is_some_and(|line| line.name == *name)
+    }
 }

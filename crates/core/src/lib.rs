@@ -6,6 +6,7 @@
 pub mod name;
 pub mod record;
 
+pub mod few;
 pub mod object;
 
 pub mod selector;
@@ -29,12 +30,13 @@ pub use backoff::{Backoff, Failures};
 pub use claim::{Adoption, Claim, Declaration};
 pub use condition::{Condition, ConditionStatus, Moment};
 pub use fault::{Fault, FaultKind};
+pub use few::Few;
 pub use name::{Name, NameProblem};
-pub use object::{Kind, ObjectRef};
+pub use object::{Id, Kind, ObjectRef};
 pub use plan::{Change, Expect};
 pub use problem::{Problem, Shown};
 pub use reason::{ConditionType, Reason};
 pub use record::{
-    DataProblem, Record, RecordData, RecordKey, RecordSet, RecordType, Serial, Soa, Text,
+    Caa, DataProblem, Record, RecordData, RecordKey, RecordSet, RecordType, Serial, Soa, Text,
 };
 pub use selector::{Index, LabelIndex, Selector};

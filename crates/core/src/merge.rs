@@ -1,10 +1,10 @@
 //! Merging: the record sets of one name, from the claims of several objects.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     claim::Claim,
-    object::ObjectRef,
+    object::Id,
     record::{RecordData, RecordSet, RecordType},
 };
 
@@ -12,11 +12,11 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub struct Contender<'a> {
     /// Whose claim it is.
-    pub owner: &'a ObjectRef,
+    pub owner: &'a Id,
     /// When that object was created; the earlier wins.
     pub since: i64,
     /// The position of the claim in its declaration.
-    pub index: usize,
+    pub index: u32,
     /// The claim.
     pub claim: &'a Claim,
 }
@@ -25,11 +25,11 @@ pub struct Contender<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loser {
     /// Whose claim it is.
-    pub owner: ObjectRef,
+    pub owner: Id,
     /// The position of the claim in its declaration.
-    pub index: usize,
+    pub index: u32,
     /// The object that holds the name.
-    pub winner: ObjectRef,
+    pub winner: Id,
     /// The type that the winner holds.
     pub held: RecordType,
 }
@@ -67,18 +67,23 @@ pub fn merge(mut contenders: Vec<Contender<'_>>) -> Merged {
             None => standing.push(one),
         }
     }
-    let mut values: BTreeMap<RecordType, (u32, Vec<RecordData>)> = BTreeMap::new();
+    let mut values: BTreeMap<RecordType, (u32, Vec<&Arc<[RecordData]>>)> = BTreeMap::new();
     for Contender { claim, .. } in standing {
         let (ttl, data) = values
             .entry(claim.key.rtype)
             .or_insert((claim.ttl, Vec::new()));
         *ttl = (*ttl).min(claim.ttl);
-        data.extend(claim.data.iter().cloned());
+        data.push(&claim.data);
     }
-    merged.sets = values
-        .into_iter()
-        .map(|(rtype, (ttl, data))| (rtype, RecordSet::new(ttl, data)))
-        .collect();
+    let set = |(ttl, data): (u32, Vec<&Arc<[RecordData]>>)| match data.as_slice() {
+        [only] => RecordSet::sharing(ttl, only),
+        several => RecordSet::new(
+            ttl,
+            several.iter().copied().flat_map(|one| one.iter().cloned()),
+        ),
+    };
+    let values = values.into_iter();
+    merged.sets = values.map(|(rtype, value)| (rtype, set(value))).collect();
     merged
 }
 

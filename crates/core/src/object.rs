@@ -83,6 +83,9 @@ impl Kind {
     }
 }
 
+/// An object, shared by everybody who speaks of it.
+pub type Id = Arc<ObjectRef>;
+
 /// One object: kind, namespace, name and UID, so that a recreated object is another one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectRef {
@@ -90,11 +93,11 @@ pub struct ObjectRef {
     pub kind: Kind,
     /// Its name. It comes before the namespace, which tells few objects apart, since objects are
     /// compared all the time.
-    pub name: Arc<str>,
-    /// Its namespace.
+    pub name: Box<str>,
+    /// Its namespace, which many share.
     pub namespace: Arc<str>,
     /// Its UID.
-    pub uid: Arc<str>,
+    pub uid: Box<str>,
 }
 
 impl fmt::Display for ObjectRef {

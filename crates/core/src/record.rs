@@ -15,7 +15,7 @@ mod tests;
 mod text;
 mod wire;
 
-pub use data::{DataProblem, RDATA_LEN_MAX, RecordData, Soa};
+pub use data::{Caa, DataProblem, RDATA_LEN_MAX, RecordData, Soa};
 pub use rtype::RecordType;
 pub use set::RecordSet;
 pub use text::Text;

@@ -25,10 +25,11 @@ use std::{
 use crate::{
     claim::{Adoption, Claim, Declaration},
     fault::Fault,
+    few::Few,
     fleet::{Fleet, Member},
     merge::{Contender, Loser, merge},
     name::Name,
-    object::ObjectRef,
+    object::{Id, ObjectRef},
     record::{Record, RecordData, RecordKey, RecordSet, RecordType, Serial},
     tracker::Parent,
 };
@@ -49,14 +50,14 @@ pub struct Zones {
     /// The servers beside the lead, the same for every zone.
     followers: Vec<Member>,
     known: BTreeMap<Name, Zone>,
-    owners: BTreeMap<ObjectRef, Declaration>,
+    owners: BTreeMap<Id, Box<Declaration>>,
     /// Claims that their objects do not carry yet, by position; nothing of them is written.
-    unadmitted: BTreeMap<ObjectRef, BTreeSet<usize>>,
-    /// Which records are ours, by the lines that objects carry.
-    evidence: BTreeMap<RecordKey, Vec<(ObjectRef, RecordData)>>,
+    unadmitted: BTreeMap<Id, BTreeSet<u32>>,
     /// Objects that carry lines which they no longer ask for.
-    leaving: BTreeSet<ObjectRef>,
-    owner_news: BTreeSet<ObjectRef>,
+    leaving: BTreeSet<Id>,
+    /// The same by the sets that these lines are in.
+    leftovers: BTreeMap<RecordKey, Few<Id>>,
+    owner_news: BTreeSet<Id>,
     zone_news: BTreeSet<Name>,
     work: BTreeSet<Name>,
     timers: BTreeSet<(Duration, Name)>,
@@ -70,9 +71,12 @@ pub struct Zones {
 struct Zone {
     declared: Option<ZoneDeclaration>,
     parent: Parent<RecordKey, Arc<RecordSet>>,
-    nodes: BTreeMap<Name, Node>,
+    /// The claims on each name: whose, and their position.
+    nodes: BTreeMap<Name, Few<(Id, u32)>>,
+    /// The claims that cannot stand beside others at a name.
+    losers: BTreeMap<Name, Vec<Loser>>,
     /// Objects that ask for something here which they do not carry yet.
-    asking: BTreeSet<ObjectRef>,
+    asking: BTreeSet<Id>,
     serial: Option<Serial>,
     /// The serial at which everything in the zone is known.
     base: Option<Serial>,
@@ -117,34 +121,6 @@ struct Zone {
     fleet: Fleet,
     /// What waits for them.
     spreading: followers::Spreading,
-}
-
-/// The claims on one name.
-#[derive(Debug, Default)]
-struct Node {
-    /// Sorted; nearly always one, for which a tree would take ten times the memory.
-    claims: Vec<(ObjectRef, usize)>,
-    losers: Vec<Loser>,
-}
-
-impl Node {
-    fn claim(&mut self, owner: &ObjectRef, index: usize) {
-        if let Err(place) = self.place(owner, index) {
-            self.claims.reserve_exact(1);
-            self.claims.insert(place, (owner.clone(), index));
-        }
-    }
-
-    fn release(&mut self, owner: &ObjectRef, index: usize) {
-        if let Ok(place) = self.place(owner, index) {
-            self.claims.remove(place);
-        }
-    }
-
-    fn place(&self, owner: &ObjectRef, index: usize) -> Result<usize, usize> {
-        self.claims
-            .binary_search_by(|(whose, at)| (whose, at).cmp(&(owner, &index)))
-    }
 }
 
 /// A set on its way.
@@ -216,7 +192,8 @@ impl Zones {
     }
 
     /// Replaces everything that one object asks for.
-    pub fn declare(&mut self, declaration: Declaration) {
+    pub fn declare(&mut self, mut declaration: Declaration) {
+        declaration.tidy();
         let owner = declaration.owner.clone();
         self.owner_news.insert(owner.clone());
         let before = self.owners.get(&owner);
@@ -233,42 +210,43 @@ impl Zones {
                 declaration.since,
             )
         {
-            self.owners.insert(owner, declaration);
+            self.owners.insert(owner, Box::new(declaration));
             return;
         }
         self.admit(&owner);
         self.keep_out(&declaration, uncarried(&declaration));
-        if withdraws(&declaration) {
+        if declaration.leftovers().next().is_some() {
             self.leaving.insert(owner.clone());
         } else {
             self.leaving.remove(&owner);
         }
-        let before = self.owners.insert(owner.clone(), declaration.clone());
         let mut names = BTreeSet::new();
+        let before = self.owners.remove(&owner);
         if let Some(before) = &before {
             self.forget_claims(before, &mut names);
         }
-        for (index, claim) in declaration.claims.iter().enumerate() {
+        for (index, claim) in (0..).zip(&declaration.claims) {
             let zone = self.known.entry(claim.zone.clone()).or_default();
             let node = zone.nodes.entry(claim.key.name.clone()).or_default();
-            node.claim(&owner, index);
+            node.insert((Id::clone(&owner), index));
             names.insert((claim.zone.clone(), claim.key.name.clone()));
         }
-        self.exchange_evidence(before.as_ref(), &declaration);
+        let touched = self.exchange_lines(before.as_deref(), &declaration);
+        self.owners.insert(owner, Box::new(declaration));
+        for key in touched {
+            self.mark_everywhere(&key);
+        }
         for (zone, name) in names {
             self.remerge(&zone, &name);
         }
     }
 
     /// Nothing of these claims is written before their object carries them.
-    fn keep_out(&mut self, declaration: &Declaration, claims: BTreeSet<usize>) {
+    fn keep_out(&mut self, declaration: &Declaration, claims: BTreeSet<u32>) {
         if claims.is_empty() {
             return;
         }
-        for claim in claims
-            .iter()
-            .filter_map(|index| declaration.claims.get(*index))
-        {
+        for claim in claims.iter().filter_map(|index| declaration.claim(*index)) {
             let zone = self.known.entry(claim.zone.clone()).or_default();
             zone.asking.insert(declaration.owner.clone());
         }
@@ -279,7 +257,7 @@ impl Zones {
     fn admit(&mut self, owner: &ObjectRef) {
         let claims = self.unadmitted.remove(owner).unwrap_or_default();
         let declaration = self.owners.get(owner);
-        let declared = |index: &usize| declaration?.claims.get(*index);
+        let declared = |index: &u32| declaration?.claim(*index);
         for claim in claims.iter().filter_map(declared) {
             if let Some(zone) = self.known.get_mut(&claim.zone) {
                 zone.asking.remove(owner);
@@ -295,9 +273,7 @@ impl Zones {
         };
         let mut names = BTreeSet::new();
         self.forget_claims(&before, &mut names);
-        for record in &before.published {
-            self.drop_evidence(owner, record);
-        }
+        self.drop_leftovers(&before);
         for (zone, name) in names {
             self.remerge(&zone, &name);
         }
@@ -306,43 +282,43 @@ impl Zones {
     }
 
     fn forget_claims(&mut self, before: &Declaration, names: &mut BTreeSet<(Name, Name)>) {
-        for (index, claim) in before.claims.iter().enumerate() {
+        for claim in &before.claims {
             let Some(zone) = self.known.get_mut(&claim.zone) else {
                 continue;
             };
             if let Some(node) = zone.nodes.get_mut(&claim.key.name) {
-                node.release(&before.owner, index);
+                node.retain(|(owner, _)| *owner != before.owner);
             }
             names.insert((claim.zone.clone(), claim.key.name.clone()));
         }
     }
 
-    fn exchange_evidence(&mut self, before: Option<&Declaration>, after: &Declaration) {
-        let mut touched: BTreeSet<RecordKey> = BTreeSet::new();
-        for record in before.map_or(&[][..], |before| &before.published) {
-            touched.insert(key_of(record));
-            self.drop_evidence(&after.owner, record);
+    /// Notes what an object carries and does not ask for, and returns the sets that may be ours now, or
+    /// no longer.
+    fn exchange_lines(
+        &mut self,
+        before: Option<&Declaration>,
+        after: &Declaration,
+    ) -> BTreeSet<RecordKey> {
+        if let Some(before) = before {
+            self.drop_leftovers(before);
         }
-        for record in &after.published {
-            let key = key_of(record);
-            let entry = (after.owner.clone(), record.data.clone());
-            let entries = self.evidence.entry(key.clone()).or_default();
-            // Nearly always one; a vector that grows by itself would hold room for four.
-            entries.reserve_exact(1);
-            entries.push(entry);
-            touched.insert(key);
+        for line in after.leftovers() {
+            let owners = self.leftovers.entry(line.key()).or_default();
+            owners.insert(Id::clone(&after.owner));
         }
-        for key in touched {
-            self.mark_everywhere(&key);
-        }
+        let carried = before.into_iter().chain([after]);
+        let carried = carried.flat_map(|declaration| &declaration.published);
+        carried.map(Record::key).collect()
     }
 
-    fn drop_evidence(&mut self, owner: &ObjectRef, record: &Record) {
-        let key = key_of(record);
-        if let Some(entries) = self.evidence.get_mut(&key) {
-            entries.retain(|(whose, data)| whose != owner || *data != record.data);
-            if entries.is_empty() {
-                self.evidence.remove(&key);
+    fn drop_leftovers(&mut self, before: &Declaration) {
+        for key in before.leftovers().map(Record::key) {
+            if let Some(owners) = self.leftovers.get_mut(&key) {
+                owners.retain(|owner| *owner != before.owner);
+                if owners.is_empty() {
+                    self.leftovers.remove(&key);
+                }
             }
         }
     }
@@ -377,26 +353,24 @@ impl Zones {
         let Some(zone) = self.known.get_mut(zone_name) else {
             return;
         };
-        let unclaimed = Node::default();
-        let node = zone.nodes.get(name).unwrap_or(&unclaimed);
+        let claims = zone.nodes.get(name).map_or(&[][..], Few::as_slice);
         let unadmitted = &self.unadmitted;
-        let carried = node.claims.iter().filter(|(owner, index)| {
+        let carried = claims.iter().filter(|(owner, index)| {
             !unadmitted
                 .get(owner)
                 .is_some_and(|claims| claims.contains(index))
         });
         let contenders = carried.filter_map(|(owner, index)| {
             let declaration = self.owners.get(owner)?;
-            let claim = declaration.claims.get(*index)?;
             Some(Contender {
                 owner,
                 since: declaration.since,
                 index: *index,
-                claim,
+                claim: declaration.claim(*index)?,
             })
         });
         let own = zone.declared.iter().flat_map(|declared| {
-            let claims = zone.own.claims(name).iter().enumerate();
+            let claims = (0..).zip(zone.own.claims(name));
             claims.map(|(index, claim)| Contender {
                 owner: &declared.owner,
                 since: i64::MIN,
@@ -406,10 +380,14 @@ impl Zones {
         });
         let merged = merge(contenders.chain(own).collect());
         self.owner_news
-            .extend(node.claims.iter().map(|(owner, _)| owner.clone()));
-        let is_claimed = !node.claims.is_empty();
-        if let Some(node) = zone.nodes.get_mut(name) {
-            node.losers = merged.losers;
+            .extend(claims.iter().map(|(owner, _)| Id::clone(owner)));
+        if claims.is_empty() {
+            zone.nodes.remove(name);
+        }
+        if merged.losers.is_empty() {
+            zone.losers.remove(name);
+        } else {
+            zone.losers.insert(name.clone(), merged.losers);
         }
         // A zone that is on its way out is to hold nothing of ours.
         let mut sets = if zone.declared.is_some() {
@@ -440,46 +418,40 @@ impl Zones {
                 zone.unmoved.remove(&key);
             }
         }
-        if !is_claimed {
-            zone.nodes.remove(name);
-        }
         self.work.insert(zone_name.clone());
     }
 
     /// Marks every object that has to do with a set, since its verdict may have changed.
-    fn touch_owners(&mut self, zone: &Name, key: &RecordKey) {
-        if let Some(node) = self
-            .known
-            .get(zone)
-            .and_then(|zone| zone.nodes.get(&key.name))
-        {
-            self.owner_news
-                .extend(node.claims.iter().map(|(owner, _)| owner.clone()));
-        }
-        if let Some(entries) = self.evidence.get(key) {
-            self.owner_news
-                .extend(entries.iter().map(|(owner, _)| owner.clone()));
-        }
+    fn touch_owners(&mut self, key: &RecordKey) {
+        let owners: Vec<Id> = self.carriers(key).cloned().collect();
+        self.owner_news.extend(owners);
     }
 
-    /// Whether a record in a set is ours.
+    /// Whether a record in a set is ours: some object carries it.
     fn is_owned(&self, zone: &Zone, key: &RecordKey, data: &RecordData) -> bool {
-        zone.own.covers(key)
-            || self
-                .evidence
-                .get(key)
-                .is_some_and(|entries| entries.iter().any(|(_, ours)| ours == data))
+        let mut carriers = self
+            .carriers(key)
+            .filter_map(|owner| self.owners.get(owner));
+        zone.own.covers(key) || carriers.any(|one| one.carries(&key.name, data))
+    }
+
+    /// The objects that may carry lines of a set: those that ask for something at its name, in whichever
+    /// zone, and those that no longer ask for what they carry.
+    fn carriers(&self, key: &RecordKey) -> impl Iterator<Item = &Id> {
+        let zones = key.name.suffixes().filter_map(|apex| self.known.get(apex));
+        let claims = zones.filter_map(|zone| zone.nodes.get(&key.name)).flatten();
+        let leaving = self.leftovers.get(key).into_iter().flatten();
+        claims.map(|(owner, _)| owner).chain(leaving)
     }
 
     /// Whether an object that claims this set may take it over.
     fn is_adopted(&self, zone: &Zone, key: &RecordKey) -> bool {
         zone.nodes.get(&key.name).is_some_and(|node| {
-            node.claims.iter().any(|(owner, index)| {
+            node.iter().any(|(owner, index)| {
                 self.owners.get(owner).is_some_and(|declaration| {
                     declaration.adoption == Adoption::Take
                         && declaration
-                            .claims
-                            .get(*index)
+                            .claim(*index)
                             .is_some_and(|claim| claim.key == *key)
                 })
             })
@@ -499,33 +471,16 @@ impl Claim {
 }
 
 /// The claims of which the object does not carry every line.
-fn uncarried(declaration: &Declaration) -> BTreeSet<usize> {
-    let carried: BTreeSet<(&Name, &RecordData)> = declaration
-        .published
-        .iter()
-        .map(|record| (&record.name, &record.data))
-        .collect();
-    let claims = declaration.claims.iter().enumerate();
+fn uncarried(declaration: &Declaration) -> BTreeSet<u32> {
+    let claims = (0..).zip(&declaration.claims);
+    let is_carried = |claim: &Claim| {
+        let mut data = claim.data.iter();
+        data.all(|data| declaration.carries(&claim.key.name, data))
+    };
     claims
-        .filter(|(_, claim)| {
-            claim
-                .data
-                .iter()
-                .any(|data| !carried.contains(&(&claim.key.name, data)))
-        })
+        .filter(|(_, claim)| !is_carried(claim))
         .map(|(index, _)| index)
         .collect()
-}
-
-/// Whether the object carries a line that it does not ask for.
-fn withdraws(declaration: &Declaration) -> bool {
-    let asked: BTreeSet<(&Name, &RecordData)> = declaration
-        .claims
-        .iter()
-        .flat_map(|claim| claim.data.iter().map(|data| (&claim.key.name, data)))
-        .collect();
-    let mut carried = declaration.published.iter();
-    carried.any(|record| !asked.contains(&(&record.name, &record.data)))
 }
 
 /// A name and all its ancestors, closest first.
@@ -540,11 +495,4 @@ fn all_types(name: &Name) -> RangeInclusive<RecordKey> {
         rtype,
     };
     key(RecordType::A)..=key(RecordType::Other(u16::MAX))
-}
-
-fn key_of(record: &Record) -> RecordKey {
-    RecordKey {
-        name: record.name.clone(),
-        rtype: record.data.rtype(),
-    }
 }

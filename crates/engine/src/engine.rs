@@ -6,7 +6,7 @@ use std::{
 };
 
 use bindery_core::{
-    Declaration, Name, ObjectRef,
+    Declaration, Id, Name, ObjectRef,
     fleet::{Errand, Member, Role},
     zones::{Completion, Limits, Step, SyncEvent, ZoneDeclaration, ZoneEvent, Zones},
 };
@@ -78,7 +78,7 @@ impl Servers {
 
 /// What a listener is told: level, not edge. A newer event of the same object replaces one that was
 /// not taken yet.
-pub type SyncEvents = KeyedQueue<ObjectRef, SyncEvent>;
+pub type SyncEvents = KeyedQueue<Id, SyncEvent>;
 
 /// What a listener of zones is told.
 pub type ZoneEvents = KeyedQueue<Name, ZoneEvent>;
@@ -103,7 +103,7 @@ type Concern = Box<dyn Fn(&ObjectRef) -> bool + Send + Sync>;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     Zone(Name),
-    Object(ObjectRef),
+    Object(Id),
 }
 
 enum Input {
@@ -169,7 +169,7 @@ impl Engine {
     }
 
     /// Forgets an object that is gone.
-    pub fn forget(&self, owner: ObjectRef) {
+    pub fn forget(&self, owner: Id) {
         self.0.inbox.push(Subject::Object(owner), Input::Forget);
     }
 

@@ -15,7 +15,7 @@ use crate::cluster::{Class, Error};
 use crate::context::Context;
 use crate::events::Voice;
 use crate::metrics::count;
-use crate::state::{Asked, Progress, Shown, State};
+use crate::state::{Asked, Shown, State};
 use crate::status::{Seen, Told, body, digest, keep_others};
 use crate::work::Visit;
 
@@ -66,9 +66,9 @@ pub(crate) struct News {
 /// Looks at an object; `None` where it is gone.
 pub(crate) fn observe(object: &Id, ctx: &Context) -> Option<Observed> {
     let state = ctx.state();
-    let unknown = Progress::default();
+    let unknown = Box::default();
     let progress = state.progress.get(object).unwrap_or(&unknown);
-    let free = |key: &RecordKey| progress.free.contains(key);
+    let free = |key: &RecordKey| progress.free.binary_search(key).is_ok();
     let decision = state.catalog.decide(object, &free)?;
     let meta = state.catalog.meta(object);
     let zone_names = decision
@@ -140,8 +140,8 @@ pub(crate) async fn apply(object: &Id, ctx: &Context, plan: Plan) -> Result<(), 
     match plan {
         Plan::Forget => {
             let zones = ctx.state().forget(object);
-            ctx.engine.forget((**object).clone());
-            ctx.push_all(zones);
+            ctx.engine.forget(Id::clone(object));
+            ctx.push_all(zones.iter().cloned());
             ctx.announce();
         }
         Plan::Write(patch) => {
@@ -244,8 +244,8 @@ pub(crate) async fn write_status(
 pub(crate) fn told(object: &Id, ctx: &Context, news: &News, shown: Shown) {
     let mut state = ctx.state();
     forget_receipt(&mut state, object, news);
-    let ids: Vec<Id> = news.zones.iter().map(|(id, _)| Id::clone(id)).collect();
-    let zones = state.show(object, &ids, shown);
+    let ids = news.zones.iter().map(|(id, _)| Id::clone(id)).collect();
+    let zones = state.show(object, ids, shown);
     drop(state);
     ctx.push_all(zones);
     ctx.announce();

@@ -24,7 +24,7 @@ pub(crate) fn rows(state: &State) -> Vec<Row> {
     let rows = state.catalog.ids().map(|id| {
         let progress = state.progress.get(id);
         let shown = progress.and_then(|progress| progress.shown);
-        let zones = progress.map_or(&[][..], |progress| &progress.zones);
+        let zones = progress.map_or(&[][..], |progress| progress.zones.as_slice());
         let zone_name = || Some(state.catalog.zone(id)?.name?.to_string());
         Row {
             object: (**id).clone(),

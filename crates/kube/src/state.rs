@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bindery_core::zones::{ClaimOutcome, SyncEvent, Verdict, Withdrawal, ZoneEvent};
-use bindery_core::{Kind, Name, ObjectRef, Reason, RecordKey};
+use bindery_core::{Few, Kind, Name, ObjectRef, Reason, RecordKey};
 use bindery_sources::{Catalog, Id, Meta, Object};
 use tokio::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::zone::ZoneProgress;
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) catalog: Catalog,
-    pub(crate) progress: BTreeMap<Id, Progress>,
+    pub(crate) progress: BTreeMap<Id, Box<Progress>>,
     pub(crate) zones: BTreeMap<Id, ZoneProgress>,
     /// The zone object that last declared each name to the engine.
     pub(crate) declarers: BTreeMap<Name, Id>,
@@ -35,14 +35,15 @@ pub(crate) struct Progress {
     pub(crate) asked: Asked,
     /// What became of the last declaration, until it is told.
     pub(crate) receipt: Option<Arc<SyncEvent>>,
-    /// Where the zone was looked at and has room for what the object asks for.
-    pub(crate) free: BTreeSet<RecordKey>,
+    /// Where the zone was looked at and has room for what the object asks for, sorted.
+    pub(crate) free: Box<[RecordKey]>,
     /// Whether nothing but the last declaration is left in DNS.
     pub(crate) settled: bool,
     pub(crate) shown: Option<Shown>,
     /// What its author was last told in an Event, or could have been.
     pub(crate) voice: Voice,
-    pub(crate) zones: Box<[Id]>,
+    /// The zones that it is in.
+    pub(crate) zones: Few<Id>,
     /// When its newest generation was seen, until that is served or its author is told why not.
     pub(crate) since: Option<Instant>,
     /// Until when it is not told that it has no zone.
@@ -117,7 +118,7 @@ impl State {
         let gone: Vec<Id> = self
             .catalog
             .ids()
-            .filter(|id| id.kind == kind && !uids.contains(&id.uid))
+            .filter(|id| id.kind == kind && !uids.contains(&*id.uid))
             .cloned()
             .collect();
         gone.iter().flat_map(|id| self.catalog.remove(id)).collect()
@@ -140,10 +141,11 @@ impl State {
         }
         progress.settled = event.withdrawal == Withdrawal::Done;
         let outcomes = event.outcomes.iter();
-        progress.free = outcomes
+        let free: BTreeSet<RecordKey> = outcomes
             .filter(|outcome| outcome.verdict == Verdict::Admissible)
             .map(|outcome| outcome.claim.key.clone())
             .collect();
+        progress.free = free.into_iter().collect();
         progress.receipt = Some(Arc::new(event));
         Some(id)
     }
@@ -160,21 +162,21 @@ impl State {
     }
 
     /// Notes where an object is shown and how, and returns the zones whose list of it changed.
-    pub(crate) fn show(&mut self, id: &Id, zones: &[Id], shown: Shown) -> BTreeSet<Id> {
+    pub(crate) fn show(&mut self, id: &Id, zones: Few<Id>, shown: Shown) -> BTreeSet<Id> {
         let Some(progress) = self.progress.get_mut(id) else {
             return BTreeSet::new();
         };
-        let before = std::mem::replace(&mut progress.zones, zones.into());
+        let before = std::mem::replace(&mut progress.zones, zones.clone());
         let was = progress.shown.replace(shown);
         if !shown.good {
             // From here on it is somebody else's time that passes.
             progress.since = None;
         }
-        if *before == *zones && was.is_some_and(|was| was.good == shown.good) {
+        if before == zones && was.is_some_and(|was| was.good == shown.good) {
             return BTreeSet::new();
         }
         self.leave(id, &before);
-        for zone in zones {
+        for zone in &zones {
             let members = self.members.entry(Id::clone(zone)).or_default();
             let list = if shown.good {
                 &mut members.ready
@@ -183,20 +185,20 @@ impl State {
             };
             list.insert(Id::clone(id));
         }
-        before.iter().chain(zones).cloned().collect()
+        before.iter().chain(&zones).cloned().collect()
     }
 
     /// Forgets an object that is gone, and returns the zones that it was in.
-    pub(crate) fn forget(&mut self, id: &ObjectRef) -> Box<[Id]> {
+    pub(crate) fn forget(&mut self, id: &ObjectRef) -> Few<Id> {
         self.catalog.bury(id);
         let Some((id, progress)) = self.progress.remove_entry(id) else {
-            return Box::default();
+            return Few::default();
         };
         self.leave(&id, &progress.zones);
         progress.zones
     }
 
-    fn leave(&mut self, id: &Id, zones: &[Id]) {
+    fn leave(&mut self, id: &Id, zones: &Few<Id>) {
         for zone in zones {
             if let Some(members) = self.members.get_mut(zone) {
                 members.ready.remove(id);

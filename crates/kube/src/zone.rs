@@ -200,7 +200,7 @@ fn leave(observed: &Observed, name: &Name, tenure: Tenure) -> Plan {
 fn declaration(observed: &Observed, name: &Name, tenure: Tenure) -> ZoneDeclaration {
     ZoneDeclaration {
         zone: name.clone(),
-        owner: (*observed.meta.object).clone(),
+        owner: Id::clone(&observed.meta.object),
         generation: observed.meta.generation,
         hosting: match tenure {
             Tenure::Managed => Hosting::Served(observed.records.clone()),

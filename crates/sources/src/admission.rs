@@ -70,16 +70,17 @@ enum Hold {
     Release,
 }
 
-/// What the object's metadata must say before these claims may reach DNS; `None` where it does.
+/// What the object's metadata, which carries these lines, must say before these claims may reach DNS;
+/// `None` where it does.
 ///
 /// # Errors
 /// A problem where it would be too long.
 pub(crate) fn before(
     meta: &Meta,
+    carried: &[Record],
     claims: &[Claim],
     zone: Option<&str>,
 ) -> Result<Option<MetadataPatch>, Problem> {
-    let carried = meta.lines();
     let known: BTreeSet<(RecordKey, &RecordData)> = carried
         .iter()
         .map(|record| (record.key(), &record.data))

@@ -4,15 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bindery_core::selector::{LabelIndex, Labels, Selector};
-use bindery_core::{Kind, Name, ObjectRef, Problem};
+use bindery_core::{Few, Id, Kind, Name, ObjectRef, Problem};
 
 use crate::meta::Meta;
 use crate::names::NameIndex;
 use crate::reading::{Endpoint, Object, RecordWish, Spec, ZoneWish};
 use crate::zones::{ZoneBook, ZoneEntry, ZoneView};
-
-/// An object, shared by everybody who speaks of it.
-pub type Id = Arc<ObjectRef>;
 
 /// All declared objects in a lean form.
 ///
@@ -21,21 +18,22 @@ pub type Id = Arc<ObjectRef>;
 #[derive(Debug, Default)]
 pub struct Catalog {
     pub(crate) zones: ZoneBook,
-    pub(crate) records: BTreeMap<Id, RecordEntry>,
+    pub(crate) records: BTreeMap<Id, Box<RecordEntry>>,
     pub(crate) endpoints: BTreeMap<Id, EndpointEntry>,
     /// Objects that vanished while they still had lines in DNS.
     pub(crate) ghosts: BTreeMap<Id, Meta>,
     labels: LabelIndex<Id>,
     by_zone_ref: BTreeMap<(Arc<str>, Box<str>), BTreeSet<Id>>,
     names: NameIndex,
+    namespaces: BTreeSet<Arc<str>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct RecordEntry {
     pub(crate) meta: Meta,
     pub(crate) wish: RecordWish,
-    /// The zone objects whose selectors match its labels, sorted.
-    pub(crate) selected_by: Vec<Id>,
+    /// The zone objects whose selectors match its labels.
+    pub(crate) selected_by: Few<Id>,
 }
 
 #[derive(Debug)]
@@ -58,6 +56,8 @@ impl Catalog {
                 return BTreeSet::new();
             }
             meta.object = Id::clone(&known.object);
+        } else {
+            self.share_namespace(&mut meta.object);
         }
         let mut affected = self.remove_namesakes(&meta.object);
         match spec {
@@ -66,6 +66,20 @@ impl Catalog {
             Spec::Endpoints(wishes) => self.upsert_endpoints(meta, wishes, &mut affected),
         }
         affected
+    }
+
+    /// Many objects share a namespace, and one copy of it.
+    fn share_namespace(&mut self, object: &mut Id) {
+        // Who read the object just now is the only one to hold it.
+        if let Some(object) = Id::get_mut(object) {
+            match self.namespaces.get(&object.namespace) {
+                Some(known) => object.namespace = Arc::clone(known),
+                None => {
+                    self.namespaces.retain(|one| Arc::strong_count(one) > 1);
+                    self.namespaces.insert(Arc::clone(&object.namespace));
+                }
+            }
+        }
     }
 
     /// Takes out an object that was seen to be gone, and returns the objects to decide again.
@@ -210,12 +224,12 @@ impl Catalog {
             wish,
             selected_by,
         };
-        self.records.insert(id, entry);
+        self.records.insert(id, Box::new(entry));
     }
 
     fn take_record(&mut self, id: &Id) -> Option<Meta> {
         let entry = self.records.remove(id)?;
-        self.labels.remove(id);
+        self.labels.remove(id, &id.namespace);
         if let Some(zone) = entry.wish.zone_ref {
             let key = (id.namespace.clone(), zone);
             if let Some(ids) = self.by_zone_ref.get_mut(&key) {
@@ -341,10 +355,8 @@ impl Catalog {
         }
         for selector in &now {
             for record in self.labels.find(&zone.namespace, selector) {
-                if let Some(entry) = self.records.get_mut(&record)
-                    && let Err(at) = entry.selected_by.binary_search(zone)
-                {
-                    entry.selected_by.insert(at, Id::clone(zone));
+                if let Some(entry) = self.records.get_mut(&record) {
+                    entry.selected_by.insert(Id::clone(zone));
                 }
                 affected.insert(record);
             }

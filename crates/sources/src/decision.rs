@@ -1,15 +1,15 @@
 //! What one object asks of DNS, and what has to happen next for it.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bindery_api::DeclaredEndpoint;
 use bindery_core::{
-    Claim, Declaration, Name, ObjectRef, Problem, Record, RecordKey, RecordType, reason::Reason,
+    Claim, Declaration, Id, Name, ObjectRef, Problem, Record, RecordKey, RecordType, reason::Reason,
 };
 
 use crate::admission::{self, MetadataPatch};
-use crate::catalog::{Catalog, EndpointEntry, Id, RecordEntry};
+use crate::catalog::{Catalog, EndpointEntry, RecordEntry};
 use crate::meta::{Life, Meta};
 use crate::reading::{RecordWish, ZoneWish};
 use crate::zones::{ZoneEntry, ZoneStanding};
@@ -147,7 +147,7 @@ impl Catalog {
             zone: wish.name.clone(),
             key: wanted.key.clone(),
             ttl: wanted.ttl.unwrap_or(wish.ttl),
-            data: wanted.data.clone(),
+            data: wanted.data.as_slice().into(),
             field: field.into(),
         };
         Ok((claim, Id::clone(&zone.meta.object)))
@@ -223,6 +223,9 @@ impl Catalog {
     }
 }
 
+/// The field of every record, in one place.
+static SPEC: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("spec"));
+
 type Active<'a> = (&'a ZoneEntry, &'a ZoneWish);
 
 fn claim(zone: &Name, zone_ttl: u32, wish: &RecordWish) -> Result<Claim, Problem> {
@@ -237,8 +240,8 @@ fn claim(zone: &Name, zone_ttl: u32, wish: &RecordWish) -> Result<Claim, Problem
         zone: zone.clone(),
         key,
         ttl: wish.ttl.unwrap_or(zone_ttl),
-        data: wish.data.to_vec(),
-        field: Arc::from("spec"),
+        data: Arc::clone(&wish.data),
+        field: Arc::clone(&SPEC),
     })
 }
 
@@ -266,15 +269,16 @@ impl Decision {
 }
 
 fn decision(meta: &Meta, claims: Vec<Claim>, mark: Option<&str>, free: Free<'_>) -> Decision {
-    let carried: BTreeSet<RecordKey> = meta.lines().iter().map(Record::key).collect();
+    let lines = meta.lines();
+    let carried: BTreeSet<RecordKey> = lines.iter().map(Record::key).collect();
     let carriable: Vec<Claim> = claims
         .iter()
         .filter(|claim| carried.contains(&claim.key) || free(&claim.key))
         .cloned()
         .collect();
-    let step = match admission::before(meta, &carriable, mark) {
+    let step = match admission::before(meta, &lines, &carriable, mark) {
         Ok(Some(patch)) => Step::Admit(patch),
-        Ok(None) => Step::Declare(declaration(meta, claims)),
+        Ok(None) => Step::Declare(declaration(meta, claims, lines)),
         Err(problem) => return held(Vec::new(), vec![problem]),
     };
     Decision {
@@ -311,14 +315,14 @@ fn withdraw_with(meta: &Meta, problems: Vec<Problem>) -> Decision {
     decision(meta, Vec::new(), None, &|_| false).within(Vec::new(), problems)
 }
 
-fn declaration(meta: &Meta, claims: Vec<Claim>) -> Declaration {
+fn declaration(meta: &Meta, claims: Vec<Claim>, published: Vec<Record>) -> Declaration {
     Declaration {
-        owner: (*meta.object).clone(),
+        owner: Id::clone(&meta.object),
         generation: meta.generation,
         revision: 0,
         since: meta.created,
         claims,
-        published: meta.lines(),
+        published,
         adoption: meta.adoption,
     }
 }

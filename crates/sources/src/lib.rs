@@ -16,7 +16,8 @@ mod tests;
 mod zones;
 
 pub use admission::MetadataPatch;
-pub use catalog::{Catalog, Id};
+pub use bindery_core::Id;
+pub use catalog::Catalog;
 pub use decision::{Decision, Free, Step};
 pub use meta::{Life, Meta};
 pub use reading::{Object, Spec};

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use bindery_core::Name;
-
-use crate::catalog::Id;
+use bindery_core::{Id, Name};
 
 /// Which objects speak of which names.
 #[derive(Debug, Default)]

@@ -1,5 +1,7 @@
 //! Objects as the API gives them, read into what decisions need.
 
+use std::sync::Arc;
+
 use bindery_api::bindy::v1beta1::{
     ARecordSpec, AaaaRecordSpec, CaaRecordSpec, CnameRecordSpec, DnsZoneSpec, MxRecordSpec,
     NsRecordSpec, PtrRecordSpec, SrvRecordSpec, TxtRecordSpec,
@@ -60,7 +62,7 @@ pub struct RecordWish {
     /// The TTL, where it sets one.
     pub ttl: Option<u32>,
     /// The values, all of one type; empty where something is wrong.
-    pub data: Box<[RecordData]>,
+    pub data: Arc<[RecordData]>,
     /// The name of the zone object that it wants to belong to.
     pub zone_ref: Option<Box<str>>,
     /// What is wrong with it.
@@ -116,7 +118,7 @@ fn record<S: RecordSpec + Default>(spec: Value) -> Spec {
     let wish = |name: &str, zone: Option<&str>| RecordWish {
         name: name.into(),
         ttl: None,
-        data: Box::default(),
+        data: Arc::default(),
         zone_ref: zone.map(Into::into),
         problems: Box::default(),
     };

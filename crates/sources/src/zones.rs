@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use bindery_core::selector::Index;
 use bindery_core::zones::Tenancy;
-use bindery_core::{Name, Problem, Record};
+use bindery_core::{Few, Id, Name, Problem, Record};
 
-use crate::catalog::Id;
 use crate::meta::{Life, Meta};
 use crate::reading::ZoneWish;
 
@@ -58,7 +57,7 @@ impl ZoneEntry {
 #[derive(Debug, Default)]
 pub(crate) struct ZoneBook {
     entries: BTreeMap<Id, ZoneEntry>,
-    by_object: BTreeMap<(Arc<str>, Arc<str>), Id>,
+    by_object: BTreeMap<(Arc<str>, Box<str>), Id>,
     /// Valid zones, by name.
     by_name: BTreeMap<Name, BTreeSet<Id>>,
     /// Valid zones that are to stay, by name; the first is active.
@@ -69,7 +68,7 @@ pub(crate) struct ZoneBook {
 }
 
 /// The earlier object wins; among objects of one second, the one whose name comes first.
-type Rank = (i64, Arc<str>, Arc<str>, Id);
+type Rank = (i64, Arc<str>, Box<str>, Id);
 
 impl ZoneBook {
     pub(crate) fn get(&self, id: &bindery_core::ObjectRef) -> Option<&ZoneEntry> {
@@ -81,7 +80,7 @@ impl ZoneBook {
     }
 
     pub(crate) fn named(&self, namespace: &Arc<str>, name: &str) -> Option<&ZoneEntry> {
-        let key = (Arc::clone(namespace), Arc::from(name));
+        let key = (Arc::clone(namespace), Box::from(name));
         self.entries.get(self.by_object.get(&key)?)
     }
 
@@ -96,8 +95,8 @@ impl ZoneBook {
         &self,
         namespace: &str,
         labels: &bindery_core::selector::Labels,
-    ) -> Vec<Id> {
-        self.selectors.find(namespace, labels)
+    ) -> Few<Id> {
+        self.selectors.find(namespace, labels).into_iter().collect()
     }
 
     /// Whether some zone of this namespace is broken, so that what it would select is not known.

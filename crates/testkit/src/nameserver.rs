@@ -159,6 +159,17 @@ impl FakeNameServer {
         });
     }
 
+    /// Goes back to an older version of a zone, as from a backup: a secondary, which nobody writes to,
+    /// has no other way to lose a set.
+    pub fn fall_back(&self, zone: &Name) {
+        let older = self.history().before_last(zone);
+        self.work(|zones| {
+            if let (Some(content), Some(older)) = (zones.get_mut(zone), older) {
+                *content = older;
+            }
+        });
+    }
+
     /// Writes a record behind everybody's back.
     pub fn write_foreign(&self, zone: &Name, record: &Record) {
         self.work(|zones| {

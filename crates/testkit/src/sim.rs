@@ -37,6 +37,9 @@ const CALM_MAX: Duration = Duration::from_mins(10);
 /// How long it must stay right, without a single write.
 const KEPT_MIN: Duration = Duration::from_mins(3);
 
+/// Which of several servers is a secondary.
+const SECONDARY: usize = 2;
+
 /// What one run is to be like.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -223,13 +226,16 @@ impl World {
         self.stay_right(&user).await
     }
 
-    /// Somebody deletes a zone or a record set on one of the servers.
+    /// Somebody deletes a zone or a record set on one of the servers, or brings back an old version.
     fn damage(&self, random: &mut Random) {
         let zone = name(ZONES[random.below(ZONES.len())]);
         let server = random.below(self.servers.len());
         let what = if random.percent(50) {
             self.servers[server].lose_zone(&zone);
             "loses"
+        } else if server == SECONDARY {
+            self.servers[server].fall_back(&zone);
+            "falls back to an old version of"
         } else {
             self.servers[server].lose_set(&zone, random.below(8));
             "loses a set of"
@@ -242,7 +248,7 @@ impl World {
         let station = |(index, server): (usize, &FakeNameServer)| Station {
             member: Member {
                 address: format!("192.0.2.{}:53", 53 + index).into(),
-                role: if index == 2 {
+                role: if index == SECONDARY {
                     Role::Secondary
                 } else {
                     Role::Primary

@@ -4,7 +4,7 @@ use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
 use bindery_core::record::DataProblem;
-use bindery_core::{Kind, Problem, RecordData, RecordType, Text};
+use bindery_core::{Caa, Kind, Problem, RecordData, RecordType, Text};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -167,8 +167,9 @@ record_spec!(CaaRecordSpec, CaaRecord, Caa, |spec, reading| {
     let tag = reading.take("spec.tag", caa_tag(&spec.tag));
     flags.zip(tag).and_then(|(flags, tag)| {
         let value = spec.value.as_bytes().into();
+        let caa = Box::new(Caa { flags, tag, value });
         reading
-            .data("spec.value", RecordData::Caa { flags, tag, value })
+            .data("spec.value", RecordData::Caa(caa))
             .map(|data| vec![data])
     })
 });

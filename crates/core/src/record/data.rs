@@ -45,14 +45,7 @@ pub enum RecordData {
         target: Name,
     },
     /// Who may issue certificates (RFC 8659).
-    Caa {
-        /// 128 makes the property critical.
-        flags: u8,
-        /// The property, such as `issue`.
-        tag: Box<str>,
-        /// The property's value.
-        value: Box<[u8]>,
-    },
+    Caa(Box<Caa>),
     /// The name of an address.
     Ptr(Name),
     /// Start of authority.
@@ -64,6 +57,17 @@ pub enum RecordData {
         /// The data.
         bytes: Box<[u8]>,
     },
+}
+
+/// The data of a CAA record; apart, so that data of all other types stays small.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Caa {
+    /// 128 makes the property critical.
+    pub flags: u8,
+    /// The property, such as `issue`.
+    pub tag: Box<str>,
+    /// The property's value.
+    pub value: Box<[u8]>,
 }
 
 /// The data of a SOA record.
@@ -158,7 +162,7 @@ impl RecordData {
             Self::Mx { .. } => RecordType::Mx,
             Self::Ns(_) => RecordType::Ns,
             Self::Srv { .. } => RecordType::Srv,
-            Self::Caa { .. } => RecordType::Caa,
+            Self::Caa(_) => RecordType::Caa,
             Self::Ptr(_) => RecordType::Ptr,
             Self::Soa(_) => RecordType::Soa,
             Self::Unknown { rtype, .. } => RecordType::from_code(*rtype),
@@ -202,7 +206,7 @@ impl RecordData {
         // Only text, CAA values and raw bytes can be long; the others need no look.
         let length = match &self {
             Self::Txt(text) => text.as_wire().len(),
-            Self::Caa { tag, value, .. } => 2 + tag.len() + value.len(),
+            Self::Caa(caa) => 2 + caa.tag.len() + caa.value.len(),
             Self::Unknown { bytes, .. } => bytes.len(),
             Self::A(_)
             | Self::Aaaa(_)
@@ -240,9 +244,9 @@ impl fmt::Display for RecordData {
             } => {
                 write!(f, "{priority} {weight} {port} {target}")
             }
-            Self::Caa { flags, tag, value } => {
-                write!(f, "{flags} {tag} ")?;
-                write_quoted(f, value)
+            Self::Caa(caa) => {
+                write!(f, "{} {} ", caa.flags, caa.tag)?;
+                write_quoted(f, &caa.value)
             }
             Self::Soa(soa) => soa.fmt(f),
             Self::Unknown { bytes, .. } => {

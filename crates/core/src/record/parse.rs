@@ -1,6 +1,6 @@
 //! Reads record data and zone-file lines.
 
-use super::data::{DataProblem, RecordData, Soa};
+use super::data::{Caa, DataProblem, RecordData, Soa};
 use super::rtype::RecordType;
 use super::text::Text;
 use super::wire;
@@ -98,11 +98,11 @@ fn caa(fields: &mut Fields<'_>) -> Result<RecordData, DataProblem> {
     }
     let value = fields.string("value")?;
     let flags = u8::try_from(flags).expect("the number was checked to be at most 255");
-    Ok(RecordData::Caa {
+    Ok(RecordData::Caa(Box::new(Caa {
         flags,
         tag: tag.into(),
         value: value.into(),
-    })
+    })))
 }
 
 /// Reads `\# length hex…` (RFC 3597 section 5), valid for every type.

@@ -1,6 +1,7 @@
 //! Record sets: all records of one name and type, which share a TTL.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -14,7 +15,7 @@ use super::data::RecordData;
 pub struct RecordSet {
     /// How long resolvers may keep the set, in seconds.
     pub ttl: u32,
-    data: Box<[RecordData]>,
+    data: Arc<[RecordData]>,
 }
 
 impl RecordSet {
@@ -26,6 +27,17 @@ impl RecordSet {
         Self {
             ttl,
             data: data.into(),
+        }
+    }
+
+    /// The set of these data, which it shares with whoever gave them, if they are in order.
+    #[must_use]
+    pub fn sharing(ttl: u32, data: &Arc<[RecordData]>) -> Self {
+        if data.is_sorted_by(|one, next| one < next) {
+            let data = Arc::clone(data);
+            Self { ttl, data }
+        } else {
+            Self::new(ttl, data.iter().cloned())
         }
     }
 
@@ -59,7 +71,7 @@ impl RecordSet {
         let mut bytes = key.name.as_wire().to_vec();
         bytes.extend_from_slice(&key.rtype.code().to_be_bytes());
         bytes.extend_from_slice(&self.ttl.to_be_bytes());
-        for data in &self.data {
+        for data in &*self.data {
             let rdata = data.to_wire();
             // The length keeps two short data from hashing like one long one.
             bytes.extend_from_slice(&rdata.len().to_be_bytes());

@@ -202,11 +202,11 @@ fn any_data() -> impl Strategy<Value = RecordData> {
             }
         }),
         (any::<u8>(), "[a-zA-Z0-9]{1,20}", bytes()).prop_map(|(flags, tag, value)| {
-            RecordData::Caa {
+            RecordData::Caa(Box::new(Caa {
                 flags,
                 tag: tag.into(),
                 value: value.into(),
-            }
+            }))
         }),
         any_soa().prop_map(|soa| RecordData::Soa(Box::new(soa))),
         (60_000u16.., bytes()).prop_map(|(rtype, bytes)| RecordData::Unknown {

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::data::{DataProblem, RecordData, Soa};
+use super::data::{Caa, DataProblem, RecordData, Soa};
 use super::rtype::RecordType;
 use super::text::Text;
 use crate::name::Name;
@@ -34,7 +34,8 @@ pub(super) fn write(data: &RecordData, out: &mut Vec<u8>) {
             }
             out.extend_from_slice(target.as_wire());
         }
-        RecordData::Caa { flags, tag, value } => {
+        RecordData::Caa(caa) => {
+            let Caa { flags, tag, value } = &**caa;
             out.push(*flags);
             out.push(u8::try_from(tag.len()).expect("parsers let no longer tag through"));
             out.extend_from_slice(tag.as_bytes());
@@ -112,11 +113,11 @@ fn caa(bytes: &[u8]) -> Option<RecordData> {
         return None;
     }
     let tag = std::str::from_utf8(tag).ok()?;
-    Some(RecordData::Caa {
+    Some(RecordData::Caa(Box::new(Caa {
         flags: *flags,
         tag: tag.into(),
         value: value.into(),
-    })
+    })))
 }
 
 /// Whether bytes are a tag as RFC 8659 section 4.1 wants it: ASCII letters and digits.

@@ -12,27 +12,21 @@ use super::{Labels, Selector, Test};
 #[derive(Debug, Clone)]
 pub struct LabelIndex<Id> {
     namespaces: BTreeMap<Box<str>, Local<Id>>,
-    registered: BTreeMap<Id, Registered>,
-}
-
-#[derive(Debug, Clone)]
-struct Registered {
-    namespace: Box<str>,
-    /// Sorted by key; the texts are shared with the namespace, since labels repeat.
-    labels: Box<[(Arc<str>, Arc<str>)]>,
 }
 
 #[derive(Debug, Clone)]
 struct Local<Id> {
     by_value: BTreeMap<Arc<str>, BTreeMap<Arc<str>, BTreeSet<Id>>>,
-    all: BTreeSet<Id>,
+    registered: BTreeMap<Id, Registered>,
 }
+
+/// Labels, sorted by key; they are shared, since many objects have the same.
+type Registered = Arc<[(Arc<str>, Arc<str>)]>;
 
 impl<Id> Default for LabelIndex<Id> {
     fn default() -> Self {
         Self {
             namespaces: BTreeMap::new(),
-            registered: BTreeMap::new(),
         }
     }
 }
@@ -41,44 +35,30 @@ impl<Id> Default for Local<Id> {
     fn default() -> Self {
         Self {
             by_value: BTreeMap::new(),
-            all: BTreeSet::new(),
+            registered: BTreeMap::new(),
         }
     }
 }
 
 impl<Id: Ord + Clone> LabelIndex<Id> {
-    /// Registers the labels of `id` in place of earlier ones.
+    /// Registers the labels of `id` in place of earlier ones; an object never leaves its namespace.
     pub fn insert(&mut self, id: Id, namespace: &str, labels: &Labels) {
-        self.remove(&id);
-        let local = self.namespaces.entry(namespace.into()).or_default();
-        local.all.insert(id.clone());
-        let labels = labels
-            .iter()
-            .map(|(key, value)| local.enter(key, value, &id))
-            .collect();
-        self.registered.insert(
-            id,
-            Registered {
-                namespace: namespace.into(),
-                labels,
-            },
-        );
+        if !self.namespaces.contains_key(namespace) {
+            self.namespaces.insert(namespace.into(), Local::default());
+        }
+        if let Some(local) = self.namespaces.get_mut(namespace) {
+            local.remove(&id);
+            local.insert(id, labels);
+        }
     }
 
     /// Forgets `id`.
-    pub fn remove(&mut self, id: &Id) {
-        let Some(registered) = self.registered.remove(id) else {
-            return;
-        };
-        let Some(local) = self.namespaces.get_mut(&registered.namespace) else {
-            return;
-        };
-        local.all.remove(id);
-        for (key, value) in &registered.labels {
-            local.leave(key, value, id);
-        }
-        if local.all.is_empty() {
-            self.namespaces.remove(&registered.namespace);
+    pub fn remove(&mut self, id: &Id, namespace: &str) {
+        if let Some(local) = self.namespaces.get_mut(namespace) {
+            local.remove(id);
+            if local.registered.is_empty() {
+                self.namespaces.remove(namespace);
+            }
         }
     }
 
@@ -89,57 +69,81 @@ impl<Id: Ord + Clone> LabelIndex<Id> {
             return Vec::new();
         };
         let matches = |id: &&Id| {
-            self.registered
+            local
+                .registered
                 .get(id)
-                .is_some_and(|object| selector.matches_by(|key| object.label(key)))
+                .is_some_and(|labels| selector.matches_by(|key| value_of(labels, key)))
         };
         match local.narrowest(selector) {
             Some(sets) => {
                 let found: BTreeSet<&Id> = sets.into_iter().flatten().filter(matches).collect();
                 found.into_iter().cloned().collect()
             }
-            None => local.all.iter().filter(matches).cloned().collect(),
+            None => local.registered.keys().filter(matches).cloned().collect(),
         }
     }
 }
 
-impl Registered {
-    fn label(&self, key: &str) -> Option<&str> {
-        let at = self
-            .labels
-            .binary_search_by(|(other, _)| (**other).cmp(key))
-            .ok()?;
-        self.labels.get(at).map(|(_, value)| &**value)
-    }
+fn value_of<'a>(labels: &'a Registered, key: &str) -> Option<&'a str> {
+    let at = labels
+        .binary_search_by(|(other, _)| (**other).cmp(key))
+        .ok()?;
+    labels.get(at).map(|(_, value)| &**value)
 }
 
 impl<Id: Ord + Clone> Local<Id> {
-    fn enter(&mut self, key: &str, value: &str, id: &Id) -> (Arc<str>, Arc<str>) {
-        let key = match self.by_value.get_key_value(key) {
-            Some((known, _)) => known.clone(),
-            None => key.into(),
-        };
-        let values = self.by_value.entry(key.clone()).or_default();
-        let value = match values.get_key_value(value) {
-            Some((known, _)) => known.clone(),
-            None => value.into(),
-        };
-        values.entry(value.clone()).or_default().insert(id.clone());
-        (key, value)
+    fn insert(&mut self, id: Id, labels: &Labels) {
+        let registered = self.share(labels);
+        for (key, value) in registered.iter() {
+            let values = self.by_value.entry(Arc::clone(key)).or_default();
+            let ids = values.entry(Arc::clone(value)).or_default();
+            ids.insert(id.clone());
+        }
+        self.registered.insert(id, registered);
     }
 
-    fn leave(&mut self, key: &str, value: &str, id: &Id) {
-        let Some(values) = self.by_value.get_mut(key) else {
-            return;
+    /// The labels of another object that has the same, or at least the same texts.
+    fn share(&self, labels: &Labels) -> Registered {
+        let same = |known: &&Registered| {
+            known.len() == labels.len()
+                && known
+                    .iter()
+                    .zip(labels)
+                    .all(|((key, value), label)| (&**key, &**value) == (label.0, label.1))
         };
-        if let Some(ids) = values.get_mut(value) {
-            ids.remove(id);
-            if ids.is_empty() {
-                values.remove(value);
-            }
+        let mut fellows = labels.iter().filter_map(|(key, value)| {
+            let ids = self.by_value.get(&**key)?.get(&**value)?;
+            self.registered.get(ids.first()?)
+        });
+        if let Some(known) = fellows.find(same) {
+            return Arc::clone(known);
         }
-        if values.is_empty() {
-            self.by_value.remove(key);
+        let shared = |(key, value): (&String, &String)| {
+            let known = self.by_value.get_key_value(&**key);
+            let value = known
+                .and_then(|(_, values)| values.get_key_value(&**value))
+                .map_or_else(|| Arc::from(&**value), |(value, _)| Arc::clone(value));
+            let key = known.map_or_else(|| Arc::from(&**key), |(key, _)| Arc::clone(key));
+            (key, value)
+        };
+        labels.iter().map(shared).collect()
+    }
+
+    fn remove(&mut self, id: &Id) {
+        let registered = self.registered.remove(id);
+        for (key, value) in registered.iter().flat_map(|labels| labels.iter()) {
+            let Some(values) = self.by_value.get_mut(key) else {
+                continue;
+            };
+            if let Some(ids) = values.get_mut(value) {
+                ids.remove(id);
+                if ids.is_empty() {
+                    values.remove(value);
+                }
+            }
+            if values.is_empty() {
+                self.by_value.remove(key);
+            }
         }
     }
 

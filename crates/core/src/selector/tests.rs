@@ -97,7 +97,7 @@ fn removing_leaves_nothing_behind() {
     assert_eq!(objects.find("default", &one), [1]);
     objects.insert(1, "default", &labels("zone=b"));
     assert_eq!(objects.find("default", &one), [0; 0]);
-    objects.remove(&1);
+    objects.remove(&1, "default");
     assert_eq!(
         format!("{objects:?}"),
         format!("{:?}", LabelIndex::<i32>::default())
@@ -193,18 +193,18 @@ proptest! {
         let mut naive = BTreeMap::new();
         for (id, other, labels) in steps {
             if let Some(labels) = labels {
-                    index.insert(id, namespace(other), &labels);
-                    naive.insert(id, (other, labels));
+                index.insert(id, namespace(other), &labels);
+                naive.insert((other, id), labels);
             } else {
-                    index.remove(&id);
-                    naive.remove(&id);
+                index.remove(&id, namespace(other));
+                naive.remove(&(other, id));
             }
         }
         for (other, selector) in probes {
             let expected: Vec<u8> = naive
                 .iter()
-                .filter(|(_, (there, labels))| *there == other && selector.matches(labels))
-                .map(|(id, _)| *id)
+                .filter(|((there, _), labels)| *there == other && selector.matches(labels))
+                .map(|((_, id), _)| *id)
                 .collect();
             prop_assert_eq!(index.find(namespace(other), &selector), expected);
         }

@@ -6,6 +6,7 @@ use super::{Completion, ReadBack, Sent, Verdict, Zone, ZoneContent, Zones, steps
 use crate::{
     fault::{Fault, FaultKind},
     name::Name,
+    object::Id,
     record::{RecordKey, Serial},
     tracker::Phase,
 };
@@ -182,7 +183,7 @@ impl Zones {
             }
             self.zone_failed(name, fault, now);
             for key in &keys {
-                self.touch_owners(name, key);
+                self.touch_owners(key);
             }
         }
     }
@@ -250,12 +251,12 @@ impl Zones {
 
     pub(super) fn touch_all_owners(&mut self, name: &Name) {
         if let Some(zone) = self.known.get(name) {
-            let owners = zone.nodes.values().flat_map(|node| &node.claims);
+            let owners = zone.nodes.values().flatten();
             self.owner_news
-                .extend(owners.map(|(owner, _)| owner.clone()));
+                .extend(owners.map(|(owner, _)| Id::clone(owner)));
         }
         let leaving = self.leaving.iter().filter(|owner| {
-            let declaration = self.owners.get(owner);
+            let declaration = self.owners.get(*owner);
             let mut lines = declaration.iter().flat_map(|one| &one.published);
             lines.any(|record| record.name.is_in(name))
         });
@@ -272,7 +273,7 @@ impl Zones {
         }
         let waiting: Vec<RecordKey> = zone.parent.pending().cloned().collect();
         for key in waiting {
-            self.touch_owners(name, &key);
+            self.touch_owners(&key);
         }
     }
 }

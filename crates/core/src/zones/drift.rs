@@ -85,7 +85,7 @@ impl Zones {
                 }
                 for key in touched {
                     self.weigh(name, &key);
-                    self.touch_owners(name, &key);
+                    self.touch_owners(&key);
                 }
             }
             Err(fault) if !keys.is_empty() => self.verified(name, keys, Err(fault), now),

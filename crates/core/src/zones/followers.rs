@@ -158,7 +158,7 @@ impl Zones {
             zone.spreading.whole = None;
         }
         for key in &arrived {
-            self.touch_owners(name, key);
+            self.touch_owners(key);
         }
         if whole.is_some() {
             self.touch_all_owners(name);
@@ -184,7 +184,7 @@ impl Zones {
             return self.touch_all_owners(name);
         }
         for key in waiting {
-            self.touch_owners(name, &key);
+            self.touch_owners(&key);
         }
     }
 }

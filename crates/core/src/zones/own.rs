@@ -27,7 +27,7 @@ impl Own {
             Hosting::Served(records) => records,
             Hosting::Elsewhere => &[],
         };
-        let mut claims: BTreeMap<RecordKey, Claim> = BTreeMap::new();
+        let mut sets: BTreeMap<RecordKey, (u32, Vec<RecordData>)> = BTreeMap::new();
         self.wanted = None;
         for record in records {
             if let RecordData::Soa(soa) = &record.data {
@@ -35,18 +35,19 @@ impl Own {
                 continue;
             }
             let key = RecordKey::new(record.name.clone(), record.data.rtype());
-            let claim = claims.entry(key.clone()).or_insert_with(|| Claim {
-                zone: declaration.zone.clone(),
-                key,
-                ttl: record.ttl,
-                data: Vec::new(),
-                field: "spec".into(),
-            });
-            claim.data.push(record.data.clone());
+            let (_, data) = sets.entry(key).or_insert((record.ttl, Vec::new()));
+            data.push(record.data.clone());
         }
         let mut after: BTreeMap<Name, Vec<Claim>> = BTreeMap::new();
-        for (key, claim) in claims {
-            after.entry(key.name).or_default().push(claim);
+        for (key, (ttl, data)) in sets {
+            let claims = after.entry(key.name.clone()).or_default();
+            claims.push(Claim {
+                zone: declaration.zone.clone(),
+                key,
+                ttl,
+                data: data.into(),
+                field: "spec".into(),
+            });
         }
         let before = std::mem::replace(&mut self.claims, after);
         let keys = before.values().flatten().map(|claim| claim.key.clone());

@@ -8,7 +8,7 @@ use crate::{
     fault::Fault,
     fleet::{Errand, Pace},
     name::Name,
-    object::ObjectRef,
+    object::Id,
     plan::Change,
     record::{Record, RecordKey, RecordSet, Serial},
 };
@@ -28,7 +28,7 @@ pub struct ZoneDeclaration {
     /// The apex.
     pub zone: Name,
     /// The object.
-    pub owner: ObjectRef,
+    pub owner: Id,
     /// Its generation.
     pub generation: i64,
     /// Who creates the zone.

@@ -353,7 +353,7 @@ impl Zones {
             zone.sick.remove(key);
             zone.unmoved.remove(key);
         }
-        self.touch_owners(name, key);
+        self.touch_owners(key);
     }
 
     /// A set cannot be brought to its desired state; with a time, it is tried again after a while.
@@ -382,7 +382,7 @@ impl Zones {
                 },
             );
         }
-        self.touch_owners(name, key);
+        self.touch_owners(key);
     }
 }
 

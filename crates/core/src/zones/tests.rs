@@ -13,8 +13,8 @@ use super::{
     ZoneDeclaration, ZoneState, Zones,
 };
 use crate::{
-    Adoption, Change, Claim, Declaration, Expect, Fault, FaultKind, Kind, Name, ObjectRef, Record,
-    RecordData, RecordKey, RecordSet, RecordType, Serial,
+    Adoption, Change, Claim, Declaration, Expect, Fault, FaultKind, Id, Kind, Name, ObjectRef,
+    Record, RecordData, RecordKey, RecordSet, RecordType, Serial,
 };
 
 use super::Tenancy;
@@ -263,14 +263,14 @@ fn name(text: &str) -> Name {
     Name::parse(text).expect("a name")
 }
 
-fn object(owner: &str) -> ObjectRef {
+fn object(owner: &str) -> Id {
     let (namespace, uid) = ("default".into(), "1".into());
-    ObjectRef {
+    Id::new(ObjectRef {
         kind: Kind::ARecord,
         namespace,
         name: owner.into(),
         uid,
-    }
+    })
 }
 
 fn records(lines: &str) -> Vec<Record> {
@@ -304,11 +304,11 @@ fn content(lines: &str) -> ZoneContent {
 fn zone_declaration(hosting: Hosting) -> ZoneDeclaration {
     let owner = ObjectRef {
         kind: Kind::DnsZone,
-        ..object("zone")
+        ..(*object("zone")).clone()
     };
     ZoneDeclaration {
         zone: name(ZONE),
-        owner,
+        owner: Id::new(owner),
         generation: 1,
         hosting,
         tenancy: Tenancy::Shared,
@@ -325,7 +325,7 @@ fn declare(owner: &str, since: i64, asks: &str, carries: &str) -> Declaration {
             rtype: record.data.rtype(),
         },
         ttl: record.ttl,
-        data: vec![record.data],
+        data: [record.data].into(),
         field: "spec".into(),
     });
     let mut published = records(asks);

@@ -1,14 +1,12 @@
 //! What became of claims and zones, as it is told to listeners.
 
-use std::collections::BTreeSet;
-
-use super::{HeldPlan, Zone, Zones, ancestry, key_of};
+use super::{HeldPlan, Zone, Zones, ancestry};
 use crate::{
     claim::{Claim, Declaration},
     fault::{Fault, FaultKind},
     fleet::FollowerState,
     name::Name,
-    object::ObjectRef,
+    object::{Id, ObjectRef},
     record::{Record, RecordKey, RecordType, Serial},
     tracker::Phase,
 };
@@ -29,7 +27,7 @@ pub enum Verdict {
     /// Another object holds the name.
     Conflict {
         /// The object that holds it.
-        winner: ObjectRef,
+        winner: Id,
         /// The type it holds.
         held: RecordType,
     },
@@ -69,7 +67,7 @@ pub enum Withdrawal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncEvent {
     /// The object.
-    pub owner: ObjectRef,
+    pub owner: Id,
     /// The generation that was declared.
     pub generation: i64,
     /// The revision that was declared.
@@ -198,8 +196,8 @@ impl Zones {
     pub fn event(&self, owner: &ObjectRef) -> Option<SyncEvent> {
         let declaration = self.owners.get(owner)?;
         let mut outcomes = Vec::with_capacity(declaration.claims.len());
-        for (index, claim) in declaration.claims.iter().enumerate() {
-            let verdict = self.verdict(owner, index, claim);
+        for (index, claim) in (0..).zip(&declaration.claims) {
+            let verdict = self.verdict(&declaration.owner, index, claim);
             if verdict == Verdict::Queued {
                 return None;
             }
@@ -216,7 +214,7 @@ impl Zones {
             return None;
         }
         Some(SyncEvent {
-            owner: owner.clone(),
+            owner: Id::clone(&declaration.owner),
             generation: declaration.generation,
             revision: declaration.revision,
             outcomes,
@@ -224,7 +222,7 @@ impl Zones {
         })
     }
 
-    fn verdict(&self, owner: &ObjectRef, index: usize, claim: &Claim) -> Verdict {
+    fn verdict(&self, owner: &Id, index: u32, claim: &Claim) -> Verdict {
         let Some(zone) = self
             .known
             .get(&claim.zone)
@@ -239,9 +237,9 @@ impl Zones {
         {
             return self.admission(zone, claim);
         }
-        let node = zone.nodes.get(&claim.key.name);
-        let lost = node.and_then(|node| {
-            node.losers
+        let losers = zone.losers.get(&claim.key.name);
+        let lost = losers.and_then(|losers| {
+            losers
                 .iter()
                 .find(|loser| loser.owner == *owner && loser.index == index)
         });
@@ -297,17 +295,9 @@ impl Zones {
 
     /// Whether lines that the object carries but no longer claims are gone.
     fn withdrawal(&self, declaration: &Declaration) -> Withdrawal {
-        let claimed: BTreeSet<(&RecordKey, &crate::record::RecordData)> = declaration
-            .claims
-            .iter()
-            .flat_map(|claim| claim.data.iter().map(move |data| (&claim.key, data)))
-            .collect();
         let mut result = Withdrawal::Done;
-        for record in &declaration.published {
-            let key = key_of(record);
-            if claimed.contains(&(&key, &record.data)) {
-                continue;
-            }
+        for record in declaration.leftovers() {
+            let key = record.key();
             for name in ancestry(&record.name) {
                 let Some(zone) = self.known.get(&name) else {
                     continue;

@@ -35,7 +35,7 @@ pub(super) fn with_addresses(zone: &Name, records: &[Record], server: &str) -> V
             | RecordData::Txt(_)
             | RecordData::Mx { .. }
             | RecordData::Srv { .. }
-            | RecordData::Caa { .. }
+            | RecordData::Caa(_)
             | RecordData::Ptr(_)
             | RecordData::Soa(_)
             | RecordData::Unknown { .. } => None,

@@ -30,6 +30,11 @@ impl History {
         }
     }
 
+    /// The version that a zone had before the one that it has.
+    pub(super) fn before_last(&self, zone: &Name) -> Option<ZoneContent> {
+        self.0.get(zone)?.iter().nth_back(1).cloned()
+    }
+
     /// What became of a zone since a serial, version by version; `soa` is the one it has now.
     pub(super) fn since(&self, zone: &Name, serial: Serial, soa: Record) -> Option<Delta> {
         let versions = self.0.get(zone)?;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bindery_core::{
-    Adoption, Claim, Declaration, Kind, Name, ObjectRef, Record, RecordKey,
+    Adoption, Claim, Declaration, Id, Kind, Name, ObjectRef, Record, RecordKey,
     fleet::{Member, Role},
     zones::{Hosting, Limits, SyncEvent, Tenancy, Verdict, ZoneDeclaration},
 };
@@ -71,13 +71,13 @@ fn zone() -> Name {
     Name::parse(ZONE).expect("a name")
 }
 
-fn object(kind: Kind, name: &str) -> ObjectRef {
-    ObjectRef {
+fn object(kind: Kind, name: &str) -> Id {
+    Id::new(ObjectRef {
         kind,
         namespace: "default".into(),
         name: name.into(),
         uid: name.into(),
-    }
+    })
 }
 
 fn declaration(owner: &str, line: &str) -> Declaration {
@@ -96,7 +96,7 @@ fn declaration(owner: &str, line: &str) -> Declaration {
             zone: zone(),
             key,
             ttl: record.ttl,
-            data,
+            data: data.into(),
             field: "spec".into(),
         }],
         published: vec![record],

@@ -187,7 +187,7 @@ impl Rehearsal {
             }
             declarations.extend(view.name.map(|zone| ZoneDeclaration {
                 zone: zone.clone(),
-                owner: (**id).clone(),
+                owner: Id::clone(id),
                 generation: view.meta.generation,
                 hosting: Hosting::Elsewhere,
                 tenancy: view.tenancy,
