@@ -43,7 +43,8 @@ impl Stored {
     /// Reads the indexed fields of `value` and serializes it.
     pub(crate) fn new(id: ObjectId, version: u64, value: &Value) -> Self {
         // Without the room that the text grew into: up to half of what is kept would be air.
-        let bytes = Bytes::from(value.to_string().into_bytes().into_boxed_slice());
+        let text = serde_json::to_vec(value).expect("a tree of JSON has only texts for names");
+        let bytes = Bytes::from(text.into_boxed_slice());
         Self::with_bytes(id, version, value, bytes)
     }
 
