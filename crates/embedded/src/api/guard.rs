@@ -1,6 +1,6 @@
 //! What a change may not touch: identity, what the server sets, and the parts other endpoints own.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::failure::{Failure, Fault};
 use super::kinds::{Generation, Habit, Kind};
@@ -11,8 +11,6 @@ use super::service::Call;
 pub(crate) fn check_identity(call: &Call, current: &Value, value: &Value) -> Result<(), Failure> {
     let kind = &call.target.kind;
     let (held, given) = (&current["metadata"], &value["metadata"]);
-    let text =
-        |metadata: &Value, field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
     let name = text(held, "name");
     let given_name = text(given, "name");
     if given_name != name {
@@ -32,17 +30,17 @@ pub(crate) fn check_identity(call: &Call, current: &Value, value: &Value) -> Res
             "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
             text(held, "uid")
         );
-        return Err(Failure::conflict(kind.subject(), &name, &why));
+        return Err(Failure::conflict(kind.subject(), name, &why));
     }
     let version = text(given, "resourceVersion");
     if version.is_empty() || version == "0" {
         if !kind.has(Habit::Unconditional) {
             let why = "must be specified for an update";
             let fault = Fault::invalid("metadata.resourceVersion", &json!(0), why);
-            return Err(Failure::invalid(kind.subject(), &name, &[fault]));
+            return Err(Failure::invalid(kind.subject(), name, &[fault]));
         }
     } else if version != text(held, "resourceVersion") {
-        return Err(Failure::stale(kind.subject(), &name));
+        return Err(Failure::stale(kind.subject(), name));
     }
     Ok(())
 }
@@ -136,55 +134,72 @@ fn differs(kind: &Kind, one: &Value, other: &Value) -> bool {
 /// clear.
 fn keep_system_fields(current: &Value, value: &mut Value) {
     const OURS: [&str; 4] = ["name", "namespace", "generation", "resourceVersion"];
-    const IMMUTABLE: [&str; 4] = [
+    // Of these, `managedFields` is owned by whoever changes it.
+    const KEPT: [&str; 5] = [
         "uid",
         "creationTimestamp",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
+        "managedFields",
     ];
-    let held = &current["metadata"];
     let Some(metadata) = value["metadata"].as_object_mut() else {
         return;
     };
+    let held = &current["metadata"];
     metadata.remove("selfLink");
     for field in OURS {
-        match held.get(field) {
-            Some(held) => metadata.insert(field.to_owned(), held.clone()),
-            None => metadata.remove(field),
-        };
+        put_back(metadata, field, held.get(field));
     }
-    for field in IMMUTABLE {
-        if !metadata.contains_key(field)
-            && let Some(held) = held.get(field)
-        {
-            metadata.insert(field.to_owned(), held.clone());
+    for field in KEPT {
+        if !metadata.contains_key(field) {
+            put_back(metadata, field, held.get(field));
         }
-    }
-    // Owned by whoever changes it; a client that leaves it out does not mean to clear it.
-    if !metadata.contains_key("managedFields")
-        && let Some(held) = held.get("managedFields")
-    {
-        metadata.insert("managedFields".to_owned(), held.clone());
     }
 }
 
 /// One field stays as it is.
 fn keep(current: &Value, value: &mut Value, field: &str) {
-    let Some(fields) = value.as_object_mut() else {
-        return;
-    };
-    match current.get(field) {
-        Some(held) => fields.insert(field.to_owned(), held.clone()),
-        None => fields.remove(field),
-    };
+    if let Some(fields) = value.as_object_mut() {
+        put_back(fields, field, current.get(field));
+    }
 }
 
 /// Only one field changes, and who owns it.
 fn keep_all_but(current: &Value, value: &mut Value, changing: &str) {
-    let mut kept = current.clone();
-    keep(value, &mut kept, changing);
-    if let Some(managed) = value["metadata"].get("managedFields") {
-        kept["metadata"]["managedFields"] = managed.clone();
+    let (Some(held), Some(fields)) = (current.as_object(), value.as_object_mut()) else {
+        return;
+    };
+    put_back_all_but(&["metadata", changing], fields, held);
+    let metadata = fields.get_mut("metadata").and_then(Value::as_object_mut);
+    if let (Some(metadata), Some(held)) = (metadata, current["metadata"].as_object()) {
+        put_back_all_but(&["managedFields"], metadata, held);
     }
-    *value = kept;
+}
+
+fn put_back_all_but(changing: &[&str], fields: &mut Map<String, Value>, held: &Map<String, Value>) {
+    fields.retain(|name, _| changing.contains(&name.as_str()) || held.contains_key(name));
+    for (name, held) in held {
+        if !changing.contains(&name.as_str()) {
+            put_back(fields, name, Some(held));
+        }
+    }
+}
+
+/// A copy of what was there, made only where it is another now: most writes leave most as it was.
+fn put_back(fields: &mut Map<String, Value>, name: &str, held: Option<&Value>) {
+    match (held, fields.get_mut(name)) {
+        (Some(held), Some(value)) if held == value => {}
+        (Some(held), Some(value)) => *value = held.clone(),
+        (Some(held), None) => {
+            fields.insert(name.to_owned(), held.clone());
+        }
+        (None, _) => {
+            fields.remove(name);
+        }
+    }
+}
+
+/// A field of metadata, empty if it is no text.
+fn text<'a>(metadata: &'a Value, field: &str) -> &'a str {
+    metadata[field].as_str().unwrap_or_default()
 }

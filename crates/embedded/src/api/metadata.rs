@@ -89,14 +89,15 @@ pub(crate) fn transition_problems(old: &Value, new: &Value) -> Vec<Fault> {
         "deletionGracePeriodSeconds",
     ];
     let mut faults = Vec::new();
+    let (held, given) = (&old["metadata"], &new["metadata"]);
     for field in IMMUTABLE {
-        let (before, after) = (&old["metadata"][field], &new["metadata"][field]);
+        let (before, after) = (&held[field], &given[field]);
         if before != after {
             let path = format!("metadata.{field}");
             faults.push(Fault::invalid(path, after, "field is immutable"));
         }
     }
-    if old["metadata"].get("deletionTimestamp").is_some() {
+    if held.get("deletionTimestamp").is_some() {
         let held: Vec<&str> = super::object::finalizers(old).collect();
         let mut added: Vec<&str> = super::object::finalizers(new)
             .filter(|finalizer| !held.contains(finalizer))

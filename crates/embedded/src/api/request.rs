@@ -308,6 +308,13 @@ fn agent(headers: &HeaderMap) -> String {
 pub(crate) fn segments(path: &str) -> Vec<Cow<'_, str>> {
     path.split('/')
         .filter(|segment| !segment.is_empty())
-        .map(|segment| percent_encoding::percent_decode_str(segment).decode_utf8_lossy())
+        .map(|segment| {
+            // Hardly any path has something to decode, and looking for it is cheap.
+            if segment.contains('%') {
+                percent_encoding::percent_decode_str(segment).decode_utf8_lossy()
+            } else {
+                Cow::Borrowed(segment)
+            }
+        })
         .collect()
 }

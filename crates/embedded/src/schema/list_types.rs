@@ -61,6 +61,9 @@ fn duplicate_keys(keys: &[String], list: &[Value], path: Path<'_>, causes: &mut 
         });
         return;
     }
+    if list.len() < 2 {
+        return;
+    }
     let key_of = |item: &Value| {
         let named = |key: &String| Some((key.clone(), item.get(key)?.clone()));
         Value::Object(keys.iter().filter_map(named).collect::<Map<_, _>>())
