@@ -98,8 +98,11 @@ fn member<'a>(
     old: Option<&Value>,
     new: Option<&Value>,
 ) {
-    let (inner, _) = shape.member(name);
-    value(found, format!("f:{name}"), inner, old, new);
+    // Most of an object stays as it was, so that most names need not be spelled out.
+    if old != new {
+        let (inner, _) = shape.member(name);
+        value(found, member_step(name), inner, old, new);
+    }
 }
 
 /// Notes how one value differs under its step.
@@ -191,7 +194,7 @@ fn everything(value: &Value, shape: Shape<'_>) -> Value {
                 .iter()
                 .map(|(name, value)| {
                     let (inner, _) = shape.member(name);
-                    (format!("f:{name}"), everything(value, inner))
+                    (member_step(name), everything(value, inner))
                 })
                 .collect(),
         ),
@@ -213,7 +216,7 @@ fn everything(value: &Value, shape: Shape<'_>) -> Value {
 /// Adds the paths that an applied member gives.
 fn given<'a>(fields: &mut Fields, shape: Shape<'a>, name: &'a str, value: &Value) {
     let (inner, named) = shape.member(name);
-    let step = format!("f:{name}");
+    let step = member_step(name);
     match value {
         Value::Object(object) if !inner.is_whole() && !object.is_empty() => {
             let mut further = Map::new();
@@ -281,4 +284,9 @@ fn zip<'a>(
             visit(name, None, Some(value));
         }
     }
+}
+
+/// The step to a member of an object.
+fn member_step(name: &str) -> String {
+    ["f:", name].concat()
 }
