@@ -17,6 +17,7 @@ mod tests;
 pub use crate::patch::apply::{ApplyRequest, Conflict, Force, conflict_message, server_side_apply};
 pub use crate::patch::json::json_patch;
 pub use crate::patch::managed::{UpdateRequest, track_update};
+pub(crate) use crate::patch::managed::{infer_update, take_managers};
 pub use crate::patch::merge::merge_patch;
 pub use crate::patch::strategic::{MergeKeys, strategic_merge};
 

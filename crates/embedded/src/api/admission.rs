@@ -33,7 +33,7 @@ pub(crate) struct Surplus {
 const OBJECT_BYTES_MAX: usize = 3 << 19;
 
 /// Many small patches must not make one object that nobody can list any more.
-fn check_size(value: &Value) -> Result<(), Failure> {
+pub(crate) fn check_size(value: &Value) -> Result<(), Failure> {
     let size = weight(value);
     if size <= OBJECT_BYTES_MAX {
         return Ok(());
@@ -86,7 +86,7 @@ impl Draft<'_> {
             None => faults.extend(builtin_rules::problems(&kind.resource, value, self.before)),
         }
         if faults.is_empty() {
-            return check_size(value);
+            return Ok(());
         }
         let name = value["metadata"]["name"].as_str().unwrap_or_default();
         Err(Failure::invalid(kind.subject(), name, &faults))

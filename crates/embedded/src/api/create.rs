@@ -96,8 +96,9 @@ impl Core {
         self.fill_system_fields(kind, &mut value);
         draft.admit(&mut value)?;
         if ownership == Ownership::Tracked {
-            self.track(request, None, &mut value);
+            self.track(request, None, None, &mut value);
         }
+        super::admission::check_size(&value)?;
         present::convert(&mut value, &kind.stored_as);
         let mut attempt = 0;
         let (stored, version) = loop {

@@ -16,8 +16,8 @@ use super::present;
 use super::request::{Part, WriteOptions};
 use super::service::{Call, Reply};
 use crate::patch::{
-    ApplyRequest, Force, MergeKeys, PatchFault, UpdateRequest, conflict_message, json_patch,
-    merge_patch, server_side_apply, strategic_merge, track_update,
+    ApplyRequest, Force, MergeKeys, PatchFault, UpdateRequest, conflict_message, infer_update,
+    json_patch, merge_patch, server_side_apply, strategic_merge, take_managers, track_update,
 };
 
 /// How often a patch is computed again because others wrote in between.
@@ -132,8 +132,13 @@ impl Core {
             let changed = self.change(request, Ownership::Declared, edit).await?;
             return Ok(answer(call, changed));
         }
+        let ownership = if edit.leaves_managers() {
+            Ownership::Inferred
+        } else {
+            Ownership::Tracked
+        };
         let edit = |current: &Value| edit.apply(current);
-        let changed = self.change(request, Ownership::Tracked, edit).await?;
+        let changed = self.change(request, ownership, edit).await?;
         Ok(answer(call, changed))
     }
 
@@ -156,15 +161,20 @@ impl Core {
                 .store
                 .latest(&id)
                 .ok_or_else(|| Failure::not_found(kind.subject(), name))?;
-            let current = present::converted(kind, &before);
+            let mut current = present::converted(kind, &before);
+            let managers = match ownership {
+                Ownership::Inferred => Some(take_managers(&mut current)),
+                Ownership::Tracked | Ownership::Declared => None,
+            };
             let mut value = edit(&current)?;
             let warnings = self.prepare(request, &current, &mut value)?;
             let (stored, version) = if guard::same(&current, &value) {
                 (Arc::clone(&before), before.version)
             } else {
-                if ownership == Ownership::Tracked {
-                    self.track(request, Some(&current), &mut value);
+                if ownership != Ownership::Declared {
+                    self.track(request, Some(&current), managers, &mut value);
                 }
+                admission::check_size(&value)?;
                 present::convert(&mut value, &kind.stored_as);
                 if request.options.dry_run {
                     (
@@ -184,8 +194,15 @@ impl Core {
         Err(Failure::stale(kind.subject(), name))
     }
 
-    /// Records who now owns which field.
-    pub(crate) fn track(&self, request: &Request<'_>, before: Option<&Value>, value: &mut Value) {
+    /// Records who now owns which field. `managers` is who did so far, where that was taken out of
+    /// the object before it was changed.
+    pub(crate) fn track(
+        &self,
+        request: &Request<'_>,
+        before: Option<&Value>,
+        managers: Option<Vec<Value>>,
+        value: &mut Value,
+    ) {
         let kind = &request.call.target.kind;
         let update = UpdateRequest {
             before,
@@ -195,7 +212,10 @@ impl Core {
             subresource: request.call.target.part.as_str(),
             api_version: &kind.api_version,
         };
-        track_update(update, value);
+        match managers {
+            Some(held) => infer_update(update, held, value),
+            None => track_update(update, value),
+        }
     }
 
     /// Stages the change if `before` is still the newest state.
@@ -318,13 +338,28 @@ impl Core {
 /// Where the `managedFields` of a change come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ownership {
-    /// From what changed.
+    /// From what changed, and from what the body says of them.
     Tracked,
+    /// From what changed alone. They are most of an object, so they are not copied and compared
+    /// where the body does not touch them.
+    Inferred,
     /// From what the apply declared.
     Declared,
 }
 
 impl Edit {
+    /// Whether it is clear that `managedFields` stays as it is.
+    fn leaves_managers(&self) -> bool {
+        match self {
+            Self::Merge(patch) => match patch.get("metadata") {
+                Some(Value::Object(metadata)) => !metadata.contains_key("managedFields"),
+                Some(_) => false,
+                None => patch.is_object(),
+            },
+            Self::Replace(_) | Self::Json(_) | Self::Strategic(..) | Self::Apply(..) => false,
+        }
+    }
+
     fn apply(&self, current: &Value) -> Result<Value, Failure> {
         match self {
             Self::Replace(value) => Ok(value.clone()),

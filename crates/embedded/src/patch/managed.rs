@@ -51,7 +51,29 @@ pub struct UpdateRequest<'a> {
 /// # Assumptions
 /// `after` is what will be stored: fields that this endpoint may not change are already put back.
 pub fn track_update(request: UpdateRequest<'_>, after: &mut Value) {
-    let Some(mut entries) = base_entries(request, after) else {
+    let entries = base_entries(request, after);
+    record(request, entries, after);
+}
+
+/// The same for a write that says nothing of ownership itself: `held` was [taken](take_managers) out
+/// of the stored object before it was changed.
+pub(crate) fn infer_update(request: UpdateRequest<'_>, held: Vec<Value>, after: &mut Value) {
+    let entries = readable(held);
+    record(request, (!entries.is_empty()).then_some(entries), after);
+}
+
+/// Takes the entries out of an object.
+pub(crate) fn take_managers(object: &mut Value) -> Vec<Value> {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    match metadata.and_then(|metadata| metadata.remove("managedFields")) {
+        Some(Value::Array(entries)) => entries,
+        _ => Vec::new(),
+    }
+}
+
+/// Works out the entries after a write from those before it; without any, ownership is not tracked.
+fn record(request: UpdateRequest<'_>, entries: Option<Vec<Entry>>, after: &mut Value) {
+    let Some(mut entries) = entries else {
         set_entries(after, Vec::new());
         return;
     };
@@ -113,23 +135,29 @@ impl Entry {
             && self.subresource == request.subresource
     }
 
-    fn parse(value: &Value) -> Option<Self> {
-        let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    fn from_value(value: Value) -> Option<Self> {
+        let Value::Object(mut parts) = value else {
+            return None;
+        };
+        let mut text = |name: &str| match parts.remove(name) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        };
+        let operation = match text("operation")?.as_str() {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return None,
+        };
         Some(Self {
             manager: text("manager")?,
-            operation: match text("operation")?.as_str() {
-                "Apply" => Operation::Apply,
-                "Update" => Operation::Update,
-                _ => return None,
-            },
+            operation,
             api_version: text("apiVersion")?,
             subresource: text("subresource").unwrap_or_default(),
             time: text("time"),
-            fields: value
-                .get("fieldsV1")
-                .and_then(Value::as_object)
-                .cloned()
-                .unwrap_or_default(),
+            fields: match parts.remove("fieldsV1") {
+                Some(Value::Object(fields)) => fields,
+                _ => Fields::default(),
+            },
         })
     }
 
@@ -159,7 +187,8 @@ pub(crate) fn entries_of(object: &Value) -> Vec<Entry> {
     let list = managed_fields(object).and_then(Value::as_array);
     list.into_iter()
         .flatten()
-        .filter_map(Entry::parse)
+        .cloned()
+        .filter_map(Entry::from_value)
         .collect()
 }
 
@@ -174,9 +203,8 @@ pub(crate) fn set_entries(object: &mut Value, mut entries: Vec<Entry>) {
         return;
     }
     entries.sort_by(|one, other| {
-        let key = |entry: &Entry| (entry.operation, entry.time.clone().unwrap_or_default());
-        key(one)
-            .cmp(&key(other))
+        (one.operation, one.time.as_deref().unwrap_or_default())
+            .cmp(&(other.operation, other.time.as_deref().unwrap_or_default()))
             .then_with(|| one.manager.cmp(&other.manager))
             .then_with(|| one.api_version.cmp(&other.api_version))
             .then_with(|| one.subresource.cmp(&other.subresource))
@@ -254,15 +282,16 @@ fn completed<'a>(before: &'a Value, after: &Value, shape: Shape<'_>) -> Cow<'a, 
 ///
 /// A writer may send entries itself (that is how kubectl moves a client-side apply over to the
 /// server) and may send one empty entry to have tracking ended.
-fn base_entries(request: UpdateRequest<'_>, after: &Value) -> Option<Vec<Entry>> {
-    let sent = managed_fields(after).and_then(Value::as_array);
-    if let (Some(sent), "") = (sent, request.subresource) {
+fn base_entries(request: UpdateRequest<'_>, after: &mut Value) -> Option<Vec<Entry>> {
+    let sent = take_managers(after);
+    if request.subresource.is_empty() {
         let is_reset = matches!(sent.as_slice(), [Value::Object(only)] if only.is_empty());
         if is_reset {
             return None;
         }
-        let entries: Vec<Entry> = sent.iter().filter_map(Entry::parse).collect();
-        if !entries.is_empty() && entries.len() == sent.len() {
+        let len = sent.len();
+        let entries = readable(sent);
+        if !entries.is_empty() && entries.len() == len {
             return Some(entries);
         }
     }
@@ -310,4 +339,9 @@ fn capped(mut entries: Vec<Entry>) -> Vec<Entry> {
 
 fn managed_fields(object: &Value) -> Option<&Value> {
     object.get("metadata")?.get("managedFields")
+}
+
+/// The entries that can be read.
+fn readable(entries: Vec<Value>) -> Vec<Entry> {
+    entries.into_iter().filter_map(Entry::from_value).collect()
 }
