@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 
 use crate::patch::fields::{Fields, common, paths, subtract, unite};
 use crate::patch::{
-    ApplyRequest, Conflict, Force, UpdateRequest, conflict_message, server_side_apply, track_update,
+    ApplyRequest, Conflict, Force, UpdateRequest, conflict_message, infer_update,
+    server_side_apply, take_managers, track_update,
 };
 use crate::schema::Structural;
 
@@ -201,6 +202,35 @@ fn a_write_that_changes_nothing_keeps_times() {
     };
     track_update(later, &mut again);
     assert_eq!(again, created);
+}
+
+#[test]
+fn entries_that_were_set_aside_are_tracked_like_those_in_place() {
+    let created = update(None, object(&json!({"ttl": 1})), "alice");
+    for (subresource, part) in [("", "spec"), ("status", "status")] {
+        let request = UpdateRequest {
+            before: Some(&created),
+            manager: "bob",
+            schema: Some(&schema()),
+            now: "2026-11-15T23:00:00Z",
+            subresource,
+            api_version: VERSION,
+        };
+        let mut in_place = created.clone();
+        in_place[part] = json!({"ttl": 2});
+        let mut set_aside = in_place.clone();
+        track_update(request, &mut in_place);
+        let held = take_managers(&mut set_aside);
+        let mut before = created.clone();
+        take_managers(&mut before);
+        let request = UpdateRequest {
+            before: Some(&before),
+            ..request
+        };
+        infer_update(request, held, &mut set_aside);
+        assert_eq!(set_aside, in_place);
+        assert_ne!(fields(&set_aside, "bob"), Value::Null);
+    }
 }
 
 #[test]
