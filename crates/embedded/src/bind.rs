@@ -15,13 +15,17 @@ use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
 use crate::Role;
+use control::Control;
+use listed::Listed;
 use process::Process;
 use rndc::Rndc;
 
 pub use host::Host;
 
 mod config;
+mod control;
 mod host;
+mod listed;
 mod process;
 mod rndc;
 mod zones;
@@ -174,20 +178,22 @@ impl Named {
             })?;
         let config = config::write(options, control, &control_key, supported)
             .map_err(|(path, source)| Start::Prepare { path, source })?;
-        let process =
-            Process::spawn(&options.program, &config, &options.folder).map_err(|source| {
-                Start::Spawn {
-                    program: options.program.clone(),
-                    source,
-                }
-            })?;
         let rndc = Rndc::new(
             control,
             control_key,
             options.clock.clone(),
             first_serial(options),
         );
-        let host = Host::new(options, rndc);
+        let listed = Listed::read(&options.folder).map_err(|source| Start::Prepare {
+            path: options.folder.join(config::LISTED),
+            source,
+        })?;
+        let process = Process::spawn(&options.program, &config, &options.folder);
+        let process = process.map_err(|source| Start::Spawn {
+            program: options.program.clone(),
+            source,
+        })?;
+        let host = Host::new(options, Control::new(options, rndc, listed));
         let named = Self { process, host };
         named.wait_until_it_answers(options).await?;
         Ok(named)
@@ -240,6 +246,8 @@ impl Named {
     /// Waits until the process ends by itself, and says how and why.
     pub async fn died(&self) -> String {
         let status = self.process.wait().await;
+        // Another one may be started in the folder, and writes there.
+        self.host.close().await;
         let log = log_tail(&self.host.log());
         format!("named ended ({status}); it said:\n{log}")
     }

@@ -28,6 +28,9 @@ pub(super) const PRIMARIES: &str = "bindery-primaries";
 /// The folder of zone files, in the folder.
 pub(super) const ZONES: &str = "zones";
 
+/// The list of zones that were added together, in the folder.
+pub(super) const LISTED: &str = "zones.conf";
+
 /// Writes the configuration and the folders it needs; `supported` is what `named -C` prints.
 pub(super) fn write(
     options: &Options,
@@ -54,8 +57,20 @@ pub(super) fn write(
     Ok(path)
 }
 
-/// Writes a file that only we can read, whole or not at all.
+/// Writes a file that only we can read, whole or not at all, also if power is lost.
 pub(super) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (temporary, file) = write_temporary(path, bytes)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)
+}
+
+/// Like [`write_private`] for what can be had again: if power is lost, the file may be empty.
+pub(super) fn write_fleeting(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (temporary, _) = write_temporary(path, bytes)?;
+    fs::rename(&temporary, path)
+}
+
+fn write_temporary(path: &Path, bytes: &[u8]) -> io::Result<(PathBuf, fs::File)> {
     let temporary = path.with_extension("new");
     // A file left by a crash may have other rights.
     match fs::remove_file(&temporary) {
@@ -68,8 +83,7 @@ pub(super) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .mode(0o600)
         .open(&temporary)?;
     file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)
+    Ok((temporary, file))
 }
 
 fn text(
@@ -137,7 +151,9 @@ options {{
 	update-quota 1000;
 {optional}}};
 
-{logging}"#,
+{logging}
+include "{LISTED}";
+"#,
         key_statement = *options.key.to_key_file(),
         control_key_statement = *control_key.to_key_file(),
         control_port = control.port(),
@@ -157,7 +173,8 @@ fn logging() -> String {
 		print-severity yes;
 		print-category yes;
 	}};
-	// Each approved update is "info"; two channels must not share a file.
+	// What happens for each update, transfer or question is "info"; two channels must not share a
+	// file.
 	channel trouble {{
 		stderr;
 		severity notice;
@@ -167,6 +184,8 @@ fn logging() -> String {
 	}};
 	category default {{ bindery; }};
 	category update-security {{ trouble; }};
+	category xfer-out {{ trouble; }};
+	category query-errors {{ trouble; }};
 	category queries {{ null; }};
 	category update {{ null; }};
 	category lame-servers {{ null; }};

@@ -14,12 +14,21 @@ use futures::future::BoxFuture;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep};
 
-use super::rndc::{Rndc, RndcFault};
+use super::control::{Control, ControlFault, Way};
+use super::rndc::RndcFault;
 use super::{Options, config, zones};
 use crate::Role;
 
 /// How long `named` may take to remove a zone's file; afterwards we do.
 const FORGET_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long `named` may take to load a listed zone. What takes longer is added by itself when it is
+/// tried again, and then as long as a command may.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often to look whether it has, at first and at last.
+const LOAD_POLL_MIN: Duration = Duration::from_millis(5);
+const LOAD_POLL_MAX: Duration = Duration::from_millis(80);
 
 /// How long after its start `named` may be loading zones; it answers SERVFAIL for them until then.
 const LOADING_MAX: Duration = Duration::from_mins(1);
@@ -28,8 +37,9 @@ const LOADING_MAX: Duration = Duration::from_mins(1);
 const FORGET_POLL: Duration = Duration::from_millis(2);
 
 /// Zones that are made or removed at a time: files are written side by side, since each waits for the
-/// disk, while `named` takes one command after the other.
-const TURNS: usize = 64;
+/// disk, and zones gather for a list. Several times what the engine asks for at a time, so that few
+/// names share a turn.
+const TURNS: usize = 1024;
 
 /// Makes and removes zones of a running `named`; clones are handles of the same.
 #[derive(Clone)]
@@ -39,27 +49,25 @@ pub struct Host {
 
 struct Inner {
     folder: PathBuf,
-    key_name: String,
     role: Role,
     address: SocketAddr,
     server: Server,
-    control: Mutex<Rndc>,
+    control: Control,
     /// What is done to one zone is done in order; a zone's name points to one of these.
     turns: [Mutex<()>; TURNS],
     started: Instant,
 }
 
 impl Host {
-    pub(super) fn new(options: &Options, control: Rndc) -> Self {
+    pub(super) fn new(options: &Options, control: Control) -> Self {
         let server = Server::new(options.address.to_string(), Some(options.key.clone()));
         Self {
             inner: Arc::new(Inner {
                 folder: options.folder.clone(),
-                key_name: options.key.name(),
                 role: options.role.clone(),
                 address: options.address,
                 server: server.with_clock(options.clock.clone()),
-                control: Mutex::new(control),
+                control,
                 turns: std::array::from_fn(|_| Mutex::new(())),
                 started: Instant::now(),
             }),
@@ -74,9 +82,14 @@ impl Host {
         self.inner.folder.join(config::LOG)
     }
 
+    /// Has what is under way end and nothing else begin.
+    pub(super) async fn close(&self) {
+        self.inner.control.close().await;
+    }
+
     /// Whether it answers on its control channel and to queries.
     pub(super) async fn is_up(&self) -> bool {
-        if self.command("status").await.is_err() {
+        if self.inner.control.command("status").await.is_err() {
             return false;
         }
         // Any answer will do; a server without the zone refuses.
@@ -124,23 +137,39 @@ impl Host {
             (State::Broken, Role::Primary { .. }) => self.drop_zone(zone).await?,
         }
         let (folder, name) = (self.inner.folder.clone(), zone.clone());
+        let role = self.inner.role.clone();
         let lines = match self.inner.role {
-            Role::Primary { .. } => Some(records.to_vec()),
-            Role::Secondary { .. } => None,
+            // What an old zone of this name left must not be served for the new one.
+            Role::Secondary { .. } if records.is_empty() => None,
+            Role::Primary { .. } | Role::Secondary { .. } => Some(records.to_vec()),
         };
         on_disk(move || match lines {
-            Some(lines) => zones::write(&folder, &name, &lines),
-            // What an old zone of this name left must not be served for the new one.
+            Some(lines) => zones::write(&folder, &name, &lines, &role),
             None => zones::remove_files(&folder, &name),
         })
         .await
         .map_err(|error| disk_fault(zone, "written", &error))?;
-        let command = zones::add_command(zone, &self.inner.role, &self.inner.key_name);
-        match self.command(&command).await {
-            Ok(()) => Ok(()),
-            Err(RndcFault::Failed { text }) if text.contains("already exists") => Ok(()),
+        match self.inner.control.add(zone).await {
+            Ok(Way::Listed) if !records.is_empty() => self.wait_until_loaded(zone).await,
+            Ok(Way::Alone | Way::Listed) => Ok(()),
             Err(error) => Err(self.control_fault(zone, "add", &error)),
         }
+    }
+
+    /// `named` answers before it has loaded what was listed.
+    async fn wait_until_loaded(&self, zone: &Name) -> Result<(), Fault> {
+        let deadline = Instant::now() + LOAD_TIMEOUT;
+        let mut pause = LOAD_POLL_MIN;
+        while !matches!(self.state(zone).await?, State::Served) {
+            if Instant::now() > deadline {
+                let log = self.log();
+                let message = format!("named has not loaded zone {zone}; see {}", log.display());
+                return Err(Fault::new(FaultKind::Refused(2), message));
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LOAD_POLL_MAX);
+        }
+        Ok(())
     }
 
     fn may_be_loading(&self, zone: &Name) -> bool {
@@ -148,9 +177,10 @@ impl Host {
     }
 
     async fn refresh_zone(&self, zone: &Name) -> Result<(), Fault> {
-        match self.command(&zones::refresh_command(zone)).await {
+        let command = zones::refresh_command(zone);
+        match self.inner.control.command(&command).await {
             // What it does not have yet, or is fetching already, needs no word.
-            Ok(()) | Err(RndcFault::Failed { .. }) => Ok(()),
+            Ok(()) | Err(ControlFault::Command(RndcFault::Failed { .. })) => Ok(()),
             Err(error) => Err(self.control_fault(zone, "refresh", &error)),
         }
     }
@@ -168,10 +198,6 @@ impl Host {
         self.inner.turns[turn].lock().await
     }
 
-    async fn command(&self, command: &str) -> Result<(), RndcFault> {
-        self.inner.control.lock().await.command(command).await
-    }
-
     async fn drop_zone(&self, zone: &Name) -> Result<(), Fault> {
         // Its going is the sign that `named` is done, so there must be one to go: a removal that
         // comes late would take the file of the zone's successor.
@@ -179,9 +205,9 @@ impl Host {
         on_disk(move || zones::ensure_file(&folder, &name))
             .await
             .map_err(|error| disk_fault(zone, "written", &error))?;
-        match self.command(&zones::remove_command(zone)).await {
-            Ok(()) => self.wait_until_forgotten(zone).await,
-            Err(RndcFault::Failed { text }) if text.contains("not found") => {}
+        match self.inner.control.remove(zone).await {
+            Ok(Some(way)) => self.wait_until_forgotten(zone, way).await,
+            Ok(None) => {}
             Err(error) => return Err(self.control_fault(zone, "delete", &error)),
         }
         let (folder, name) = (self.inner.folder.clone(), zone.clone());
@@ -190,21 +216,35 @@ impl Host {
             .map_err(|error| disk_fault(zone, "removed", &error))
     }
 
-    /// `named` answers before it has taken the zone off its list; the last thing it does is to
-    /// remove the file. A kill in between would bring the zone back without its data.
-    async fn wait_until_forgotten(&self, zone: &Name) {
-        let file = zones::path(&self.inner.folder, zone);
+    /// `named` answers before it has dropped the zone.
+    async fn wait_until_forgotten(&self, zone: &Name, way: Way) {
         let deadline = Instant::now() + FORGET_TIMEOUT;
-        while file.exists() && Instant::now() < deadline {
+        while !self.is_forgotten(zone, way).await && Instant::now() < deadline {
             sleep(FORGET_POLL).await;
         }
     }
 
-    fn control_fault(&self, zone: &Name, what: &str, error: &RndcFault) -> Fault {
+    async fn is_forgotten(&self, zone: &Name, way: Way) -> bool {
+        match way {
+            // The last thing it does is to remove the file, after it has taken the zone off a list
+            // of its own. A kill in between would bring the zone back without its data.
+            Way::Alone => !zones::path(&self.inner.folder, zone).exists(),
+            // It leaves the file of a zone from its configuration where it is.
+            Way::Listed => matches!(self.state(zone).await, Ok(State::Missing)),
+        }
+    }
+
+    fn control_fault(&self, zone: &Name, what: &str, error: &ControlFault) -> Fault {
         let kind = match error {
-            RndcFault::Connection { .. } => FaultKind::Unreachable,
-            RndcFault::Failed { .. } => FaultKind::Refused(2),
-            RndcFault::Signature | RndcFault::Malformed => FaultKind::Malformed,
+            ControlFault::Ended | ControlFault::Command(RndcFault::Connection { .. }) => {
+                FaultKind::Unreachable
+            }
+            ControlFault::WriteList { .. } | ControlFault::Command(RndcFault::Failed { .. }) => {
+                FaultKind::Refused(2)
+            }
+            ControlFault::Command(RndcFault::Signature | RndcFault::Malformed) => {
+                FaultKind::Malformed
+            }
         };
         let log = self.log();
         Fault::new(
@@ -242,7 +282,9 @@ impl ZoneHost for Host {
 }
 
 /// Does what waits for the disk where it holds up nobody.
-async fn on_disk(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
+pub(super) async fn on_disk(
+    work: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> io::Result<()> {
     tokio::task::spawn_blocking(work)
         .await
         .map_err(io::Error::other)?

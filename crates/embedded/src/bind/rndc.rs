@@ -7,6 +7,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -33,7 +34,7 @@ const BINARY: u8 = 1;
 const TABLE: u8 = 2;
 
 /// Why a command was not carried out.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 pub(super) enum RndcFault {
     /// The control channel does not answer.
     #[error("the control channel on {address} failed: {source}")]
@@ -42,7 +43,7 @@ pub(super) enum RndcFault {
         address: SocketAddr,
         /// Why.
         #[source]
-        source: io::Error,
+        source: Arc<io::Error>,
     },
     /// `named` did not do it.
     #[error("it said {text:?}")]
@@ -111,7 +112,7 @@ impl Rndc {
             let source = io::Error::new(io::ErrorKind::TimedOut, "no answer");
             return Err(RndcFault::Connection {
                 address: self.address,
-                source,
+                source: Arc::new(source),
             });
         };
         let (session, answer) = outcome?;
@@ -121,7 +122,10 @@ impl Rndc {
 
     async fn open(&mut self) -> Result<Session, RndcFault> {
         let address = self.address;
-        let failed = |source| RndcFault::Connection { address, source };
+        let failed = |source| RndcFault::Connection {
+            address,
+            source: Arc::new(source),
+        };
         let stream = TcpStream::connect(address).await.map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
         let mut session = Session {
@@ -143,7 +147,10 @@ impl Rndc {
         let signed = request(self.serial, now, &session.nonce, command);
         let bytes = sealed(&self.key, &signed);
         let address = self.address;
-        let failed = |source| RndcFault::Connection { address, source };
+        let failed = |source| RndcFault::Connection {
+            address,
+            source: Arc::new(source),
+        };
         session.stream.write_all(&bytes).await.map_err(failed)?;
         let length = session.stream.read_u32().await.map_err(failed)?;
         if length > ANSWER_LEN_MAX {

@@ -7,19 +7,24 @@ use std::path::{Path, PathBuf};
 
 use bindery_core::{Name, Record};
 
-use super::config::{PRIMARIES, ZONES, write_private};
+use super::config::{PRIMARIES, ZONES, write_fleeting, write_private};
 use crate::Role;
 use crate::nameserver::file_name;
 
 /// Writes the file of a new zone and removes the journal of an old one of the same name.
-pub(super) fn write(folder: &Path, zone: &Name, records: &[Record]) -> io::Result<()> {
+pub(super) fn write(folder: &Path, zone: &Name, records: &[Record], role: &Role) -> io::Result<()> {
     remove_files(folder, zone)?;
     let mut text = String::from("; Written by Bindery; named rewrites it.\n");
     for record in records {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{record}");
     }
-    write_private(&path(folder, zone), text.as_bytes())
+    let path = path(folder, zone);
+    match role {
+        Role::Primary { .. } => write_private(&path, text.as_bytes()),
+        // A copy that cannot be read is fetched.
+        Role::Secondary { .. } => write_fleeting(&path, text.as_bytes()),
+    }
 }
 
 /// Makes an empty file if the zone has none.
@@ -48,15 +53,35 @@ pub(super) fn remove_files(folder: &Path, zone: &Name) -> io::Result<()> {
     Ok(())
 }
 
-/// The control command that adds a zone: one whose file is written, or one to be copied.
+/// How many zones have a file.
+pub(super) fn count(folder: &Path) -> usize {
+    fs::read_dir(folder.join(ZONES)).map_or(0, |files| {
+        let names = files.flatten().map(|file| file.file_name());
+        names
+            .filter(|name| Path::new(name).extension() == Some("zone".as_ref()))
+            .count()
+    })
+}
+
+/// What the statement of a zone begins with, followed by ` IN `.
+pub(super) fn opening(zone: &Name) -> String {
+    format!("zone {}", quoted(&zone.to_string()))
+}
+
+/// The control command that adds a zone.
 pub(super) fn add_command(zone: &Name, role: &Role, key: &str) -> String {
+    format!("add{}", statement(zone, role, key))
+}
+
+/// A zone as it stands in a configuration: one whose file is written, or one to be copied.
+pub(super) fn statement(zone: &Name, role: &Role, key: &str) -> String {
     let source = match role {
         Role::Primary { .. } => format!("type primary; allow-update {{ key \"{key}\"; }};"),
         Role::Secondary { .. } => format!("type secondary; primaries {{ \"{PRIMARIES}\"; }};"),
     };
     format!(
-        "addzone {} IN {{ {source} file {}; allow-transfer {{ key \"{key}\"; }}; }};",
-        quoted(&zone.to_string()),
+        "{} IN {{ {source} file {}; allow-transfer {{ key \"{key}\"; }}; }};",
+        opening(zone),
         quoted(&format!("{ZONES}/{}", file_name(zone))),
     )
 }

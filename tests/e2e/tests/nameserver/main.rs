@@ -8,6 +8,7 @@ mod client;
 mod differential;
 mod edns;
 mod lifecycle;
+mod many;
 mod mirror;
 mod pair;
 mod prerequisite;
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
 }
 
 fn trials() -> Vec<Trial> {
-    let suites: [(&str, Vec<Case>); 9] = [
+    let suites: [(&str, Vec<Case>); 10] = [
         ("query", query::cases()),
         ("edns", edns::cases()),
         ("update", update::cases()),
@@ -49,6 +50,7 @@ fn trials() -> Vec<Trial> {
         ("client", client::cases()),
         ("lifecycle", lifecycle::cases()),
         ("named", lifecycle::named_cases()),
+        ("many", many::cases()),
         ("alike", differential::cases()),
     ];
     let mut trials = Vec::new();
@@ -56,7 +58,7 @@ fn trials() -> Vec<Trial> {
         for case in cases {
             for kind in [Kind::Named, Kind::Builtin] {
                 // These concern `named` alone, or both at once.
-                if matches!(suite, "named" | "alike") && kind == Kind::Builtin {
+                if matches!(suite, "named" | "many" | "alike") && kind == Kind::Builtin {
                     continue;
                 }
                 let name = format!("{}::{suite}::{}", kind.as_str(), case.name);

@@ -161,9 +161,17 @@ impl Member {
         Ok(())
     }
 
-    /// Makes a zone with the records of every case.
+    /// Makes a zone: with the records of every case, or to be copied.
     pub(crate) async fn create(&mut self, zone: &Name) -> Result<()> {
-        self.own()?.create(zone, &scene::records(zone)).await
+        match self.role {
+            Role::Primary { .. } => self.create_with(zone, &scene::records(zone)).await,
+            Role::Secondary { .. } => self.create_with(zone, &[]).await,
+        }
+    }
+
+    /// Makes a zone that starts with these records.
+    pub(crate) async fn create_with(&mut self, zone: &Name, records: &[Record]) -> Result<()> {
+        self.own()?.create(zone, records).await
     }
 
     /// Removes a zone.

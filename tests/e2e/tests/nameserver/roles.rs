@@ -30,6 +30,7 @@ pub(crate) fn cases() -> Vec<PairCase> {
         a_copy_takes_no_updates,
         a_deleted_copy_is_gone_and_can_come_again,
         a_copy_made_before_its_zone_arrives_with_it,
+        a_copy_that_was_handed_over_follows,
         a_copy_that_never_arrived_can_be_deleted,
         a_restarted_copy_follows_primaries_that_moved,
         any_primary_may_have_the_news,
@@ -219,6 +220,19 @@ async fn a_copy_made_before_its_zone_arrives_with_it(kinds: Kinds) -> Result<()>
     // Making it again does no harm.
     pair.secondary.create(&pair.zone).await?;
     pair.primary.create(&pair.zone).await?;
+    pair.until_copied().await?;
+    pair.stop().await
+}
+
+async fn a_copy_that_was_handed_over_follows(kinds: Kinds) -> Result<()> {
+    let mut pair = Pair::start(kinds).await?;
+    pair.primary.create(&pair.zone).await?;
+    // As old as what another server of the zone may have handed over.
+    pair.add_host(1).await?;
+    let old = scene::records(&pair.zone);
+    pair.secondary.create_with(&pair.zone, &old).await?;
+    pair.until_copied().await?;
+    pair.add_host(2).await?;
     pair.until_copied().await?;
     pair.stop().await
 }

@@ -198,8 +198,10 @@ impl Own {
         match self {
             Self::Named(named) => Ok(named.host().create(zone, records).await?),
             Self::Builtin(child) => {
-                let lines: Vec<String> = records.iter().map(ToString::to_string).collect();
-                child.order(&format!("create {zone}\n{}\n.", lines.join("\n")))
+                let mut lines = vec![format!("create {zone}")];
+                lines.extend(records.iter().map(ToString::to_string));
+                lines.push(".".to_owned());
+                child.order(&lines.join("\n"))
             }
         }
     }
