@@ -399,14 +399,14 @@ async fn carry_out(
         }
         Step::Follow(Errand::Nudge(index)) => {
             let result = match servers.followers.get(index) {
-                Some(follower) => nudge(follower, &zone).await,
+                Some(follower) => nudge(&servers.lead, follower, &zone).await,
                 None => Err(nobody()),
             };
             Completion::Followed(index, result)
         }
         Step::Follow(Errand::Look(index)) => {
             let result = match servers.followers.get(index) {
-                Some(follower) => look(follower, &zone).await,
+                Some(follower) => look(&servers.lead, follower, &zone).await,
                 None => Err(nobody()),
             };
             Completion::Followed(index, result)

@@ -53,10 +53,13 @@ pub(crate) async fn close(servers: &Servers, zone: &Name) -> Result<(), Fault> {
 }
 
 /// The serial of a secondary, which is given the zone if it does not have it.
-pub(crate) async fn look(follower: &Station, zone: &Name) -> Result<Serial, Fault> {
+pub(crate) async fn look(lead: &Station, follower: &Station, zone: &Name) -> Result<Serial, Fault> {
     match (follower.server.serial(zone).await, &follower.host) {
         (Err(fault), Some(host)) if fault.kind == FaultKind::NoSuchZone => {
-            host.create(zone, &[]).await?;
+            // Handed over, it need not be fetched; without, the secondary fetches it when it can.
+            let content = lead.server.transfer(zone).await;
+            let content = content.map_or_else(|_| Vec::new(), |content| records(&content));
+            host.create(zone, &content).await?;
             follower.server.serial(zone).await
         }
         (serial, _) => serial.map_err(|fault| at(follower, &fault)),
@@ -64,11 +67,15 @@ pub(crate) async fn look(follower: &Station, zone: &Name) -> Result<Serial, Faul
 }
 
 /// The serial of a secondary that is told to look for news first.
-pub(crate) async fn nudge(follower: &Station, zone: &Name) -> Result<Serial, Fault> {
+pub(crate) async fn nudge(
+    lead: &Station,
+    follower: &Station,
+    zone: &Name,
+) -> Result<Serial, Fault> {
     if let Some(host) = &follower.host {
         host.refresh(zone).await?;
     }
-    look(follower, zone).await
+    look(lead, follower, zone).await
 }
 
 /// Brings another primary to what the lead has, and returns its serial. It had the same at the serial

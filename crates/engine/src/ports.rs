@@ -59,7 +59,8 @@ pub trait NameServer: Send + Sync + 'static {
 /// Creates and deletes zones, where Bindery manages the server.
 pub trait ZoneHost: Send + Sync + 'static {
     /// Makes sure that the zone exists. A zone that exists already is left as it is; a new one
-    /// starts with `records`, its SOA and NS among them.
+    /// starts with `records`, its SOA and NS among them. A secondary may start with them too, or
+    /// fetch the zone; without records it fetches it.
     fn create<'a>(
         &'a self,
         zone: &'a Name,

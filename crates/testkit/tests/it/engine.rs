@@ -289,6 +289,28 @@ async fn a_server_that_lacks_a_zone_is_counted_as_behind_until_the_zone_goes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_secondary_that_lacks_a_zone_is_handed_what_the_lead_has() {
+    let follower = FakeNameServer::default();
+    let station = Station {
+        member: Member {
+            address: "192.0.2.54:53".into(),
+            role: Role::Secondary,
+        },
+        server: Arc::new(follower.clone()),
+        host: Some(Arc::new(follower.clone())),
+    };
+    let running = start_with(Faultless, Arc::new([station]));
+    let handed_over = async {
+        while follower.content(&zone()).is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await; // pause between polls
+        }
+    };
+    let given = tokio::time::timeout(Duration::from_mins(1), handed_over).await;
+    given.expect("it is given the zone");
+    assert_eq!(follower.content(&zone()), running.server.content(&zone()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_same_serial_by_chance_is_not_taken_for_the_same_zone() {
     let stray = "stray.example.com. 60 IN A 192.0.2.9";
     let follower = FakeNameServer::default();
