@@ -1,5 +1,6 @@
 //! Engine and controllers, the same for `up` and `run`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,7 +8,7 @@ use bindery_core::zones::Limits;
 use bindery_core::{Kind, Moment, Reason};
 use bindery_engine::supervisor::Supervisor;
 use bindery_engine::{Engine, Servers};
-use bindery_kube::{Clock, Controllers, Handle, Row, ServerAddress, Settings, Tenure};
+use bindery_kube::{Clock, Controllers, Handle, ServerAddress, Settings, Standing, Tenure};
 use kube::Client;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -77,7 +78,7 @@ async fn watch_settled(
 ) {
     let settle = async {
         let count = begun.await;
-        while !controllers.is_synced() || !is_settled(&controllers.rows(), count) {
+        while !controllers.is_synced() || !is_settled(&controllers.tally(), count) {
             sleep(SETTLE_POLL).await;
         }
         gate.open();
@@ -91,23 +92,23 @@ async fn watch_settled(
 }
 
 /// Whether at least `count` objects are known and each one is as good as it will get by waiting.
-fn is_settled(rows: &[Row], count: usize) -> bool {
+fn is_settled(tally: &BTreeMap<Standing, usize>, count: usize) -> bool {
     // Where a zone cannot be had, what is in it waits for ever.
-    let is_hopeless = rows
-        .iter()
-        .any(|row| row.object.kind == Kind::DnsZone && row.good == Some(false) && !is_moving(row));
-    rows.len() >= count
-        && rows.iter().all(|row| {
-            let waits = row.reason == Some(Reason::ZoneNotReady);
-            row.good == Some(true)
-                || (row.good.is_some() && !is_moving(row) && (!waits || is_hopeless))
+    let is_hopeless = tally
+        .keys()
+        .any(|one| one.kind == Kind::DnsZone && one.good == Some(false) && !is_moving(one));
+    tally.values().sum::<usize>() >= count
+        && tally.keys().all(|one| {
+            let waits = one.reason == Some(Reason::ZoneNotReady);
+            one.good == Some(true)
+                || (one.good.is_some() && !is_moving(one) && (!waits || is_hopeless))
         })
 }
 
-/// Whether work on the object is under way.
-fn is_moving(row: &Row) -> bool {
+/// Whether work on such objects is under way.
+fn is_moving(standing: &Standing) -> bool {
     matches!(
-        row.reason,
+        standing.reason,
         Some(Reason::Progressing | Reason::Pending) | None
     )
 }

@@ -60,7 +60,6 @@ pub(crate) struct Context {
     pub(crate) endpoints: WorkQueue,
     pub(crate) notices: Notices,
     pub(crate) synced: watch::Sender<bool>,
-    pub(crate) changes: watch::Sender<u64>,
     state: Mutex<State>,
     /// The kinds of which not everything was read yet.
     unread: Mutex<BTreeSet<Kind>>,
@@ -86,7 +85,6 @@ impl Context {
             endpoints: WorkQueue::default(),
             notices: Notices::default(),
             synced: watch::Sender::new(false),
-            changes: watch::Sender::new(0),
             state: Mutex::default(),
             unread: Mutex::new(Kind::ALL.into()),
             heard: Mutex::default(),
@@ -207,10 +205,5 @@ impl Context {
         if self.open.load(Ordering::SeqCst) {
             self.push_all(ids);
         }
-    }
-
-    /// Says that what people see changed.
-    pub(crate) fn announce(&self) {
-        self.changes.send_modify(|count| *count += 1);
     }
 }

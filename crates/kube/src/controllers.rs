@@ -1,5 +1,6 @@
 //! The tasks of the controllers and the handle to them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,6 @@ use bindery_engine::{Engine, SyncEvents, ZoneEvents};
 use bindery_sources::Id;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
@@ -16,7 +16,7 @@ use crate::context::{Clock, Context, Settings};
 use crate::events::write_events;
 use crate::metrics::{Metrics, QueueLen};
 use crate::publishing::recover;
-use crate::rows::{Row, rows};
+use crate::tally::{Standing, tally};
 use crate::watching::watch_kind;
 use crate::work::{Visit, WorkQueue};
 use crate::{endpoint, record, zone};
@@ -128,16 +128,10 @@ impl Handle {
         ages.collect()
     }
 
-    /// All objects as a person sees them.
+    /// How many objects are in which state.
     #[must_use]
-    pub fn rows(&self) -> Vec<Row> {
-        rows(&self.0.state())
-    }
-
-    /// Changes whenever [`Self::rows`] may have changed.
-    #[must_use]
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.0.changes.subscribe()
+    pub fn tally(&self) -> BTreeMap<Standing, usize> {
+        tally(&self.0.state())
     }
 }
 

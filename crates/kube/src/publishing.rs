@@ -142,7 +142,6 @@ pub(crate) async fn apply(object: &Id, ctx: &Context, plan: Plan) -> Result<(), 
             let zones = ctx.state().forget(object);
             ctx.engine.forget(Id::clone(object));
             ctx.push_all(zones.iter().cloned());
-            ctx.announce();
         }
         Plan::Write(patch) => {
             let newest = ctx.cluster.write_metadata(object, &patch.body()).await?;
@@ -248,7 +247,6 @@ pub(crate) fn told(object: &Id, ctx: &Context, news: &News, shown: Shown) {
     let zones = state.show(object, ids, shown);
     drop(state);
     ctx.push_all(zones);
-    ctx.announce();
 }
 
 fn forget_receipt(state: &mut State, object: &Id, news: &News) {

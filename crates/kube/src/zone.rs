@@ -116,7 +116,6 @@ fn retire(object: &Id, ctx: &Context) {
         ctx.engine.retire_zone(declared.name);
     }
     drop(state);
-    ctx.announce();
 }
 
 fn observe(object: &Id, ctx: &Context) -> Option<Observed> {
@@ -292,6 +291,5 @@ async fn report(object: &Id, ctx: &Context, observed: &Observed) -> Result<Visit
         progress.shown = Some(shown);
     }
     drop(state);
-    ctx.announce();
     Ok(Visit::OnChange)
 }

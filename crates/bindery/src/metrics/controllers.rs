@@ -132,13 +132,13 @@ impl ControllerNumbers {
 
     fn encode_objects(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-        for row in self.0.rows() {
-            let state = match (row.good, row.reason) {
+        for (standing, count) in self.0.tally() {
+            let state = match (standing.good, standing.reason) {
                 (Some(true), _) => "Ready",
                 (Some(false), Some(reason)) => reason.as_str(),
                 (Some(false), None) | (None, _) => "Pending",
             };
-            *counts.entry((row.object.kind.as_str(), state)).or_default() += 1;
+            *counts.entry((standing.kind.as_str(), state)).or_default() += count;
         }
         let rows = counts
             .into_iter()
