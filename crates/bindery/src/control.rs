@@ -96,17 +96,17 @@ fn is_settled(tally: &BTreeMap<Standing, usize>, count: usize) -> bool {
     // Where a zone cannot be had, what is in it waits for ever.
     let is_hopeless = tally
         .keys()
-        .any(|one| one.kind == Kind::DnsZone && one.good == Some(false) && !is_moving(one));
+        .any(|one| one.kind == Kind::DnsZone && one.good == Some(false) && !is_moving(*one));
     tally.values().sum::<usize>() >= count
         && tally.keys().all(|one| {
             let waits = one.reason == Some(Reason::ZoneNotReady);
             one.good == Some(true)
-                || (one.good.is_some() && !is_moving(one) && (!waits || is_hopeless))
+                || (one.good.is_some() && !is_moving(*one) && (!waits || is_hopeless))
         })
 }
 
 /// Whether work on such objects is under way.
-fn is_moving(standing: &Standing) -> bool {
+fn is_moving(standing: Standing) -> bool {
     matches!(
         standing.reason,
         Some(Reason::Progressing | Reason::Pending) | None

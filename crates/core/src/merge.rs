@@ -1,11 +1,11 @@
 //! Merging: the record sets of one name, from the claims of several objects.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use crate::{
     claim::Claim,
     object::Id,
-    record::{RecordData, RecordSet, RecordType},
+    record::{RecordSet, RecordType},
 };
 
 /// A claim that takes part in a merge, with what decides its rank.
@@ -67,24 +67,27 @@ pub fn merge(mut contenders: Vec<Contender<'_>>) -> Merged {
             None => standing.push(one),
         }
     }
-    let mut values: BTreeMap<RecordType, (u32, Vec<&Arc<[RecordData]>>)> = BTreeMap::new();
+    let mut values: BTreeMap<RecordType, Vec<&Claim>> = BTreeMap::new();
     for Contender { claim, .. } in standing {
-        let (ttl, data) = values
-            .entry(claim.key.rtype)
-            .or_insert((claim.ttl, Vec::new()));
-        *ttl = (*ttl).min(claim.ttl);
-        data.push(&claim.data);
+        values.entry(claim.key.rtype).or_default().push(claim);
     }
-    let set = |(ttl, data): (u32, Vec<&Arc<[RecordData]>>)| match data.as_slice() {
-        [only] => RecordSet::sharing(ttl, only),
-        several => RecordSet::new(
-            ttl,
-            several.iter().copied().flat_map(|one| one.iter().cloned()),
-        ),
-    };
     let values = values.into_iter();
-    merged.sets = values.map(|(rtype, value)| (rtype, set(value))).collect();
+    merged.sets = values
+        .map(|(rtype, claims)| (rtype, set(&claims)))
+        .collect();
     merged
+}
+
+/// The values of all claims with the lowest TTL.
+fn set(claims: &[&Claim]) -> RecordSet {
+    let ttl = claims.iter().map(|claim| claim.ttl).min().unwrap_or(0);
+    match claims {
+        [only] => RecordSet::sharing(ttl, &only.data),
+        several => {
+            let data = several.iter().flat_map(|claim| claim.data.iter());
+            RecordSet::new(ttl, data.cloned())
+        }
+    }
 }
 
 fn excludes(earlier: &Claim, later: &Claim) -> bool {

@@ -244,7 +244,7 @@ pub(crate) fn told(object: &Id, ctx: &Context, news: &News, shown: Shown) {
     let mut state = ctx.state();
     forget_receipt(&mut state, object, news);
     let ids = news.zones.iter().map(|(id, _)| Id::clone(id)).collect();
-    let zones = state.show(object, ids, shown);
+    let zones = state.show(object, &ids, shown);
     drop(state);
     ctx.push_all(zones);
 }

@@ -162,7 +162,7 @@ impl State {
     }
 
     /// Notes where an object is shown and how, and returns the zones whose list of it changed.
-    pub(crate) fn show(&mut self, id: &Id, zones: Few<Id>, shown: Shown) -> BTreeSet<Id> {
+    pub(crate) fn show(&mut self, id: &Id, zones: &Few<Id>, shown: Shown) -> BTreeSet<Id> {
         let Some(progress) = self.progress.get_mut(id) else {
             return BTreeSet::new();
         };
@@ -172,11 +172,11 @@ impl State {
             // From here on it is somebody else's time that passes.
             progress.since = None;
         }
-        if before == zones && was.is_some_and(|was| was.good == shown.good) {
+        if before == *zones && was.is_some_and(|was| was.good == shown.good) {
             return BTreeSet::new();
         }
         self.leave(id, &before);
-        for zone in &zones {
+        for zone in zones {
             let members = self.members.entry(Id::clone(zone)).or_default();
             let list = if shown.good {
                 &mut members.ready
@@ -185,7 +185,7 @@ impl State {
             };
             list.insert(Id::clone(id));
         }
-        before.iter().chain(&zones).cloned().collect()
+        before.iter().chain(zones).cloned().collect()
     }
 
     /// Forgets an object that is gone, and returns the zones that it was in.

@@ -72,12 +72,11 @@ impl Catalog {
     fn share_namespace(&mut self, object: &mut Id) {
         // Who read the object just now is the only one to hold it.
         if let Some(object) = Id::get_mut(object) {
-            match self.namespaces.get(&object.namespace) {
-                Some(known) => object.namespace = Arc::clone(known),
-                None => {
-                    self.namespaces.retain(|one| Arc::strong_count(one) > 1);
-                    self.namespaces.insert(Arc::clone(&object.namespace));
-                }
+            if let Some(known) = self.namespaces.get(&object.namespace) {
+                object.namespace = Arc::clone(known);
+            } else {
+                self.namespaces.retain(|one| Arc::strong_count(one) > 1);
+                self.namespaces.insert(Arc::clone(&object.namespace));
             }
         }
     }
