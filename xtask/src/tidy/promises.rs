@@ -12,8 +12,8 @@ const NONE_YET: &str = "none yet";
 /// Where the reasons of conditions are listed in code, and where they are explained.
 const REASONS: &str = "crates/core/src/reason.rs";
 const GUIDE: &str = "docs/troubleshooting.md";
-/// Where the files of the house may be mentioned that are not part of the project.
-const OUTSIDE_ALLOWED: &[&str] = &[".ci/", "tests/", "xtask/src/tidy/"];
+/// Where the rules are.
+const RULES: &str = "xtask/src/tidy/";
 
 /// Files that every checkout has, with a text that must be in them.
 const DOCUMENTS: &[(&str, &str)] = &[
@@ -83,24 +83,37 @@ pub(super) fn documents(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// The project stands on its own: it does not lean on files beside the checkout.
+/// The project stands on its own: a path that climbs leads to something that the checkout has.
 pub(super) fn outside_paths(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for file in &tree.files {
-        if OUTSIDE_ALLOWED
-            .iter()
-            .any(|folder| file.path.starts_with(folder))
-        {
-            continue;
-        }
+    // The rules speak of such paths in their tests.
+    let files = tree.files.iter();
+    for file in files.filter(|file| !file.path.starts_with(RULES)) {
         for (number, line) in file.lines() {
-            if line.contains("../shared") || line.contains("/work/") {
-                let message = "names a path outside the project, which its users do not have";
+            for end in climbing(line).filter(|end| !is_in(tree, end)) {
+                let message =
+                    format!("`../{end}` is not in the project, so its users do not have it");
                 findings.push(Finding::failure(&file.path, number, message));
             }
         }
     }
     findings
+}
+
+/// What stands behind the last `../` of each path in a line.
+fn climbing(line: &str) -> impl Iterator<Item = &str> {
+    let is_path = |letter: char| letter.is_alphanumeric() || "._/-".contains(letter);
+    line.split(move |letter| !is_path(letter))
+        .filter_map(|path| path.rsplit_once("../"))
+        .map(|(_, end)| end.trim_end_matches(['.', '/']))
+        .filter(|end| !end.is_empty())
+}
+
+/// Whether some file or folder ends in this path.
+fn is_in(tree: &Tree, end: &str) -> bool {
+    let inside = format!("/{end}/");
+    let mut files = tree.files.iter();
+    files.any(|file| format!("/{}/", file.path).contains(&inside))
 }
 
 /// Every reason that a status can give is explained to users.
@@ -170,12 +183,15 @@ mod tests {
     }
 
     #[test]
-    fn a_path_beside_the_checkout_is_found() {
+    fn a_path_that_the_checkout_does_not_have_is_found() {
         let files = [
-            ("docs/a.md", "x\nsee ../shared/x.md\n"),
-            (".ci/run", "../shared\n"),
+            ("docs/a.md", "x\nsee ../elsewhere/x.md.\n"),
+            ("docs/b.md", "see ../docs/a.md and `../../docs`\n"),
         ];
-        assert!(check(outside_paths, &files).starts_with("docs/a.md:2: names a path outside"));
+        assert_eq!(
+            check(outside_paths, &files),
+            "docs/a.md:2: `../elsewhere/x.md` is not in the project, so its users do not have it"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 /// Folders that are not ours to check.
 const SKIPPED: &[&str] = &[".git", "target"];
 /// Endings of the files that some rule reads.
-const ENDINGS: &[&str] = &["rs", "md", "toml", "yaml", "yml", "sh", "json", "go"];
+const ENDINGS: &[&str] = &["rs", "md", "toml", "yaml", "yml", "sh", "json", "go", "mod"];
 
 /// Every text file that a rule may read, sorted by path.
 pub(crate) struct Tree {
