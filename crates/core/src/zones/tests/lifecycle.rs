@@ -121,6 +121,26 @@ fn a_zone_of_others_keeps_what_is_not_ours_when_it_is_retired() {
 }
 
 #[test]
+fn a_line_that_moves_to_a_zone_below_leaves_the_one_above() {
+    let host = "www.sub.example.com. 60 IN A 192.0.2.1";
+    let beside = "www.sub.example.com. 60 IN TXT \"of others\"";
+    let below = name("sub.example.com");
+    let mut world = World::with_zone(&format!("{host}\n{beside}"));
+    world.server.insert(below.clone(), content(""));
+    world.zones.declare_zone(ZoneDeclaration {
+        zone: below.clone(),
+        ..zone_declaration(Hosting::Elsewhere)
+    });
+    let mut moved = declare("www", 1, host, "");
+    moved.claims[0].zone = below.clone();
+    world.zones.declare(moved);
+    world.settle();
+    assert_eq!(world.lines(), [beside]);
+    assert_eq!(world.server[&below].sets.len(), 1);
+    assert!(matches!(world.verdict("www"), Verdict::Programmed(_)));
+}
+
+#[test]
 fn drift_is_noticed_by_the_serial_and_repaired() {
     let mut world = World::with_zone("");
     world.zones.declare(declare("www", 1, WWW, ""));
