@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use bindery_core::object::{Id, Kind, ObjectRef};
 use bindery_core::zones::{Hosting, Limits, Tenancy, Verdict, ZoneDeclaration, ZoneState};
-use bindery_core::{Adoption, Claim, Declaration, Name, Record, RecordData, RecordKey, RecordType};
+use bindery_core::{
+    Adoption, Claim, Declaration, Group, Name, Record, RecordData, RecordKey, RecordType,
+};
 use bindery_engine::ports::NameServer as _;
 use bindery_engine::{Engine, Servers};
 use tokio::time::{sleep, timeout};
@@ -36,7 +38,7 @@ pub(crate) async fn feed(subject: &Subject, zone: &str, count: usize) -> Result<
     let apex = apex(zone)?;
     let stop = CancellationToken::new();
     let servers = Servers::one("", Arc::new(subject.server()?), None);
-    let (engine, running) = Engine::start(servers, Limits::default(), stop.clone());
+    let (engine, running) = Engine::start(servers.alone(), Limits::default(), stop.clone());
     engine.open();
     let running = tokio::spawn(running);
     let declarations = (0..count)
@@ -47,7 +49,7 @@ pub(crate) async fn feed(subject: &Subject, zone: &str, count: usize) -> Result<
     let receipts = engine.listen(|_| true);
     let begin = Instant::now();
     for declaration in declarations {
-        engine.declare(declaration);
+        engine.declare(vec![(Group::UNNAMED, declaration)]);
     }
     let acknowledged = async {
         while engine.metrics().sets_sent.load(Ordering::Relaxed) < count as u64 {
@@ -90,14 +92,15 @@ pub(crate) async fn feed(subject: &Subject, zone: &str, count: usize) -> Result<
 /// Declares the zone and waits until the engine has read it.
 async fn open(engine: &Engine, apex: &Name) -> Result<()> {
     let events = engine.listen_zones();
-    engine.declare_zone(ZoneDeclaration {
+    let declaration = ZoneDeclaration {
         zone: apex.clone(),
         owner: object(Kind::DnsZone, 0),
         generation: 1,
         hosting: Hosting::Elsewhere,
         tenancy: Tenancy::Shared,
         allowed: None,
-    });
+    };
+    engine.declare_zone(&Group::UNNAMED, declaration);
     engine.open();
     let ready = async { while events.pop().await.1.state != ZoneState::Ready {} };
     timeout(PATIENCE, ready)

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, bail};
+use bindery_core::Group;
 use bindery_core::fleet::{Member, Role};
 use tokio::net::{TcpListener, UdpSocket};
 
@@ -24,8 +25,19 @@ pub(crate) fn host_and_port(text: &str) -> Result<String, String> {
     }
 }
 
-/// Reads `HOST:PORT` with a role in front, which may be left out for a primary.
-pub(crate) fn name_server(text: &str) -> Result<Member, String> {
+/// A name server that was given, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) group: Group,
+    pub(crate) member: Member,
+}
+
+/// Reads `HOST:PORT` with a cluster and a role in front, which may both be left out.
+pub(crate) fn name_server(text: &str) -> Result<Given, String> {
+    let (group, text) = match text.split_once('/') {
+        None => (Group::UNNAMED, text),
+        Some((cluster, text)) => (Group::named(cluster_name(cluster)?), text),
+    };
     let (role, address) = match text.split_once('=') {
         None => (Role::Primary, text),
         Some(("primary", address)) => (Role::Primary, address),
@@ -36,9 +48,52 @@ pub(crate) fn name_server(text: &str) -> Result<Member, String> {
             ));
         }
     };
-    Ok(Member {
-        address: host_and_port(address)?.into(),
-        role,
+    let address = host_and_port(address)?.into();
+    Ok(Given {
+        group,
+        member: Member { address, role },
+    })
+}
+
+/// Checks the name of a cluster, which zones must be able to name and folders to have.
+pub(crate) fn cluster_name(text: &str) -> Result<&str, String> {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let edges = [text.bytes().next(), text.bytes().last()];
+    if text.len() <= 63
+        && text.bytes().all(is_plain)
+        && !edges.contains(&Some(b'-'))
+        && !text.is_empty()
+    {
+        return Ok(text);
+    }
+    Err(format!(
+        "{text:?} is no name of a cluster; write up to 63 small letters, digits and '-', as in internal"
+    ))
+}
+
+/// Local name servers of a cluster that was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LocalCluster {
+    pub(crate) name: String,
+    pub(crate) primaries: u16,
+    pub(crate) secondaries: u16,
+}
+
+/// Reads `NAME`, `NAME=PRIMARIES` or `NAME=PRIMARIES+SECONDARIES`.
+pub(crate) fn local_cluster(text: &str) -> Result<LocalCluster, String> {
+    let (name, counts) = text.split_once('=').unwrap_or((text, "1"));
+    let (primaries, secondaries) = counts.split_once('+').unwrap_or((counts, "0"));
+    let count = |text: &str, least| match text.parse::<u16>() {
+        Ok(count) if (least..=16).contains(&count) => Ok(count),
+        Ok(_) | Err(_) => Err(format!(
+            "{text:?} is not a number from {least} to 16; write for example {name}=1+2 for one primary \
+             and two secondaries"
+        )),
+    };
+    Ok(LocalCluster {
+        name: cluster_name(name)?.to_owned(),
+        primaries: count(primaries, 1)?,
+        secondaries: count(secondaries, 0)?,
     })
 }
 
@@ -117,6 +172,40 @@ mod tests {
         ] {
             let message = host_and_port(bad).expect_err(bad);
             assert!(message.contains(hint), "{bad}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_name_server_may_have_a_cluster_and_a_role() {
+        for (text, cluster, role) in [
+            ("192.0.2.53:53", None, Role::Primary),
+            ("secondary=[::1]:53", None, Role::Secondary),
+            ("internal/192.0.2.53:53", Some("internal"), Role::Primary),
+            ("a-1/secondary=ns1:53", Some("a-1"), Role::Secondary),
+        ] {
+            let given = name_server(text).expect(text);
+            assert_eq!((given.group.name(), given.member.role), (cluster, role));
+        }
+        for (bad, hint) in [
+            ("/192.0.2.53:53", "no name of a cluster"),
+            ("Internal/192.0.2.53:53", "no name of a cluster"),
+            ("internal/tertiary=192.0.2.53:53", "no role"),
+            ("internal/192.0.2.53", "192.0.2.53:53"),
+        ] {
+            let message = name_server(bad).expect_err(bad);
+            assert!(message.contains(hint), "{bad}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_local_cluster_has_a_primary_at_least() {
+        let check =
+            |text| local_cluster(text).map(|one| (one.name, one.primaries, one.secondaries));
+        assert_eq!(check("internal"), Ok(("internal".to_owned(), 1, 0)));
+        assert_eq!(check("a=2"), Ok(("a".to_owned(), 2, 0)));
+        assert_eq!(check("a=1+2"), Ok(("a".to_owned(), 1, 2)));
+        for bad in ["", "A", "a=0", "a=0+1", "a=1+17", "a=x", "a=", "-a", "a/b"] {
+            check(bad).expect_err(bad);
         }
     }
 

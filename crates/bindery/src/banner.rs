@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use bindery_core::fleet::Role;
 use serde_json::Value;
 
 use crate::folder::Scan;
+use crate::nameserver::Listening;
 use crate::out;
 
 /// Where everything is.
@@ -15,8 +15,8 @@ pub(crate) struct Banner {
     pub(crate) data: PathBuf,
     pub(crate) api: SocketAddr,
     pub(crate) token_file: Option<PathBuf>,
-    /// The name servers, the lead first.
-    pub(crate) dns: Vec<(SocketAddr, Role)>,
+    /// The name servers, each lead first.
+    pub(crate) dns: Vec<Listening>,
     pub(crate) dns_what: String,
     pub(crate) metrics: SocketAddr,
 }
@@ -44,13 +44,16 @@ impl Banner {
             .as_ref()
             .map(|file| format!(" --token=\"$(cat {})\"", file.display()))
             .unwrap_or_default();
-        let servers = dns.iter().map(|(address, role)| match dns.len() {
-            1 => format!("  DNS      {address} ({dns_what})"),
-            _ => format!("  DNS      {address} ({}, {dns_what})", role.as_str()),
+        let servers = dns.iter().map(|one| {
+            let address = one.address;
+            let cluster = one.group.name().map(|name| format!("cluster {name}, "));
+            let role = (dns.len() > 1).then(|| format!("{}, ", one.role.as_str()));
+            let (cluster, role) = (cluster.unwrap_or_default(), role.unwrap_or_default());
+            format!("  DNS      {address} ({cluster}{role}{dns_what})")
         });
         let (host, port) = dns.first().map_or_else(
             || ("127.0.0.1".to_owned(), 53),
-            |(address, _)| (address.ip().to_string(), address.port()),
+            |one| (one.address.ip().to_string(), one.address.port()),
         );
         let name = example(scan).unwrap_or_else(|| "www.example.com".to_owned());
         let mut lines = vec![
@@ -87,6 +90,9 @@ fn example(scan: &Scan) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use bindery_core::Group;
+    use bindery_core::fleet::Role;
+
     use super::*;
     use crate::folder::Reader;
 
@@ -104,10 +110,11 @@ mod tests {
             data: "/data".into(),
             api: ([127, 0, 0, 1], 6430).into(),
             token_file: None,
-            dns: vec![(
-                "[::1]:5300".parse().expect("a fixture is an address"),
-                Role::Primary,
-            )],
+            dns: vec![Listening {
+                group: Group::UNNAMED,
+                address: "[::1]:5300".parse().expect("a fixture is an address"),
+                role: Role::Primary,
+            }],
             dns_what: "built-in server".to_owned(),
             metrics: ([127, 0, 0, 1], 9970).into(),
         };

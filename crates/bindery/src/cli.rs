@@ -5,8 +5,9 @@ pub(crate) mod ask;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use bindery_core::fleet::Member;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::address::{Given, LocalCluster};
 
 /// Binds names to addresses for Kubernetes.
 ///
@@ -62,6 +63,7 @@ Examples:
   bindery up examples/quickstart
   bindery up zones --server builtin --dns-address '[::1]:5300'
   bindery up zones --api-address 192.0.2.7:6430 --token-file api.token
+  bindery up zones --cluster internal --cluster external=1+2
 
 Files *.yaml, *.yml and *.json in the folder (and in folders below it) are applied as with
 kubectl. Adding, editing or deleting a file takes effect at once, also if it happened while Bindery
@@ -151,6 +153,19 @@ pub(crate) struct Up {
     )]
     pub(crate) secondaries: u16,
 
+    /// Another cluster of name servers, for the zones that name it in spec.clusterRef: its name, how many
+    /// take updates (1 if left out) and how many fetch from those; repeat it, or separate several by
+    /// commas. Ports count on
+    #[arg(
+        long,
+        value_name = "NAME[=N[+M]]",
+        value_delimiter = ',',
+        value_parser = crate::address::local_cluster,
+        env = "BINDERY_CLUSTER",
+        hide_env_values = true
+    )]
+    pub(crate) cluster: Vec<LocalCluster>,
+
     #[command(flatten)]
     pub(crate) watching: Watching,
 }
@@ -172,10 +187,16 @@ Examples:
   bindery run --kubeconfig ~/.kube/config --nameserver ns1.example.net:53 --tsig-key-file k.key
   bindery run --nameserver primary=192.0.2.53:53 --nameserver secondary=192.0.2.54:53 \
     --tsig-key-file k.key
+  bindery run --nameserver internal/192.0.2.53:53 --nameserver external/198.51.100.53:53 \
+    --tsig-key-file internal=in.key --tsig-key-file external=out.key
 
 The name server must have the zones already, and allow updates and transfers with the key. A zone
 that it does not have is Ready=False with reason ZoneNotFound until it exists. Records that Bindery
 did not write are left alone.
+
+Where name servers have a cluster in front of them, a zone is on those of the cluster that its
+spec.clusterRef names, and one that names none on those without. Where none has, every zone is on all
+of them, whatever it names.
 
 Without --kubeconfig the usual places are tried: $KUBECONFIG, ~/.kube/config, then the service
 account of the pod. The CRDs must be installed: bindery crds | kubectl apply -f -";
@@ -194,26 +215,30 @@ pub(crate) struct Run {
     pub(crate) kubeconfig: Option<PathBuf>,
 
     /// Name server of the zones: primary=HOST:PORT (takes updates by TCP; may be left out) or
-    /// secondary=HOST:PORT (is looked at); repeat it, or separate several by commas
+    /// secondary=HOST:PORT (is looked at), after the name of its cluster if there are several; repeat it,
+    /// or separate several by commas
     #[arg(
         long,
         required = true,
-        value_name = "[ROLE=]HOST:PORT",
+        value_name = "[CLUSTER/][ROLE=]HOST:PORT",
         value_delimiter = ',',
         value_parser = crate::address::name_server,
         env = "BINDERY_NAMESERVER",
         hide_env_values = true
     )]
-    pub(crate) nameserver: Vec<Member>,
+    pub(crate) nameserver: Vec<Given>,
 
-    /// TSIG key for updates and transfers, in BIND's key-file format (see tsig-keygen)
+    /// TSIG key for updates and transfers, in BIND's key-file format (see tsig-keygen); with the name of a
+    /// cluster in front, for its servers only
     #[arg(
         long,
-        value_name = "FILE",
+        required = true,
+        value_name = "[CLUSTER=]FILE",
+        value_delimiter = ',',
         env = "BINDERY_TSIG_KEY_FILE",
         hide_env_values = true
     )]
-    pub(crate) tsig_key_file: PathBuf,
+    pub(crate) tsig_key_file: Vec<String>,
 
     #[command(flatten)]
     pub(crate) watching: Watching,

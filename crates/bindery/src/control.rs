@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bindery_core::zones::Limits;
-use bindery_core::{Kind, Moment, Reason};
+use bindery_core::{Group, Kind, Moment, Reason};
 use bindery_engine::supervisor::Supervisor;
 use bindery_engine::{Engine, Servers};
-use bindery_kube::{Clock, Controllers, Handle, ServerAddress, Settings, Standing, Tenure};
+use bindery_kube::{Clock, Controllers, Handle, Settings, Site, Standing, Tenure};
 use kube::Client;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -23,8 +23,8 @@ const SETTLE_POLL: Duration = Duration::from_millis(100);
 pub(crate) struct Wanted {
     /// The Kubernetes API.
     pub(crate) client: Client,
-    /// The name servers.
-    pub(crate) servers: Servers,
+    /// The name servers, cluster by cluster.
+    pub(crate) groups: BTreeMap<Group, Servers>,
 }
 
 /// Starts engine and controllers as tasks of `work`, and what watches the name server as a task of
@@ -34,29 +34,29 @@ pub(crate) fn start(
     begun: impl Future<Output = usize> + Send + 'static,
     (base, work): (&mut Supervisor, &mut Supervisor),
 ) -> Sources {
-    let Wanted { client, servers } = wanted;
-    let address = servers.lead.member.address.to_string();
+    let Wanted { client, groups } = wanted;
     let readiness = Readiness::default();
-    for station in std::iter::once(&servers.lead).chain(servers.followers.iter()) {
+    let stations = groups
+        .values()
+        .flat_map(|servers| std::iter::once(&servers.lead).chain(servers.followers.iter()));
+    for station in stations {
         let gate = readiness.gate(&format!("the name server {}", station.member.address));
         let server = Arc::clone(&station.server);
         let probe = nameserver::watch_answers(server, gate, base.stop_token());
         base.spawn("name server's probe", probe);
     }
-    let tenure = if servers.lead.host.is_some() {
-        Tenure::Managed
-    } else {
-        Tenure::External
+    let sites = groups
+        .iter()
+        .map(|(group, servers)| (group.clone(), site(servers)));
+    let settings = Settings {
+        sites: sites.collect(),
     };
-    let (engine, running) = Engine::start(servers, Limits::default(), work.stop_token());
+    let (engine, running) = Engine::start(groups, Limits::default(), work.stop_token());
     work.spawn("engine", running);
     let controllers = Controllers {
         client,
         engine: engine.clone(),
-        settings: Settings {
-            tenure,
-            server: ServerAddress { address },
-        },
+        settings,
         clock: Arc::new(TimeOfDay),
     };
     let (controllers, tasks) = controllers.start(&work.stop_token());
@@ -67,6 +67,17 @@ pub(crate) fn start(
     let settled = watch_settled(controllers.clone(), begun, gate, work.stop_token());
     work.spawn("readiness", settled);
     Sources::new(readiness, engine, controllers)
+}
+
+fn site(servers: &Servers) -> Site {
+    Site {
+        tenure: if servers.lead.host.is_some() {
+            Tenure::Managed
+        } else {
+            Tenure::External
+        },
+        lead: servers.lead.member.address.to_string(),
+    }
 }
 
 /// Opens `gate` once everything that was declared when `begun` ended is settled; then waits for `stop`.

@@ -1,5 +1,6 @@
 //! The data folder of `up`: where it is, whose it is, and the key in it.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -7,6 +8,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use bindery_core::Group;
 use bindery_dns::Key;
 use bindery_embedded::{EmbeddedApi, Open, Options, System};
 use sha2::{Digest as _, Sha256};
@@ -77,7 +79,7 @@ pub(crate) fn tsig_key(folder: &Path) -> Result<Key> {
 }
 
 /// Reads a TSIG key in BIND's key-file format.
-pub(crate) fn read_key(path: &Path) -> Result<Key> {
+fn read_key(path: &Path) -> Result<Key> {
     let text = fs::read_to_string(path)
         .with_context(|| format!("cannot read the TSIG key {}", path.display()))?;
     if let Ok(metadata) = fs::metadata(path)
@@ -86,6 +88,43 @@ pub(crate) fn read_key(path: &Path) -> Result<Key> {
         tracing::warn!(path = %path.display(), "everybody on this machine can read the TSIG key");
     }
     Key::from_key_file(&text).with_context(|| format!("cannot use the TSIG key {}", path.display()))
+}
+
+/// The TSIG keys that were given, each as `FILE` or `CLUSTER=FILE`.
+#[derive(Default)]
+pub(crate) struct Keys {
+    common: Option<Key>,
+    own: BTreeMap<Group, Key>,
+}
+
+impl Keys {
+    /// Reads them. A file may have a '=' in its name, so what stands before one counts only where it
+    /// names a cluster.
+    ///
+    /// # Errors
+    /// If a file cannot be read or two are for the same servers.
+    pub(crate) fn read(given: &[String], is_cluster: impl Fn(&Group) -> bool) -> Result<Self> {
+        let mut keys = Self::default();
+        for text in given {
+            let named = text.split_once('=');
+            let named = named.map(|(name, file)| (Group::named(name), file));
+            let before = match named.filter(|(group, _)| is_cluster(group)) {
+                Some((group, file)) => keys.own.insert(group, read_key(Path::new(file))?),
+                None => keys.common.replace(read_key(Path::new(text))?),
+            };
+            if before.is_some() {
+                bail!(
+                    "--tsig-key-file {text} is a second key for the same servers; leave one of them"
+                );
+            }
+        }
+        Ok(keys)
+    }
+
+    /// The key for the servers of a cluster.
+    pub(crate) fn of(&self, group: &Group) -> Option<&Key> {
+        self.own.get(group).or(self.common.as_ref())
+    }
 }
 
 /// Writes a file that nobody else can read, whole or not at all.

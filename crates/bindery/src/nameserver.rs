@@ -2,6 +2,7 @@
 
 mod named;
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
 use bindery_core::fleet::{Member, Role};
-use bindery_core::{FaultKind, Name};
+use bindery_core::{FaultKind, Group, Name};
 use bindery_dns::{Clock, Key};
 use bindery_embedded::System;
 use bindery_embedded::nameserver::{self, BuiltinServer, Sockets};
@@ -31,14 +32,21 @@ const PROBE_LATER: Duration = Duration::from_secs(5);
 
 /// Name servers that run.
 pub(crate) struct Running {
-    /// Where each listens and what it does, the lead first.
-    pub(crate) members: Vec<(SocketAddr, Role)>,
+    /// Where each listens and what it does, each lead first.
+    pub(crate) members: Vec<Listening>,
     /// What they are, for people.
     pub(crate) what: String,
     /// How the engine reaches them.
-    pub(crate) servers: Servers,
+    pub(crate) groups: BTreeMap<Group, Servers>,
     /// Keep them running until told to stop.
     pub(crate) tasks: Vec<BoxFuture<'static, ()>>,
+}
+
+/// A name server that runs, for people.
+pub(crate) struct Listening {
+    pub(crate) group: Group,
+    pub(crate) address: SocketAddr,
+    pub(crate) role: Role,
 }
 
 /// What is needed to start name servers.
@@ -46,8 +54,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) server: Server,
     /// Where the first one listens; the others count up from its port.
     pub(crate) address: SocketAddr,
-    /// How many take updates, and how many fetch from those.
-    pub(crate) count: (u16, u16),
+    /// Of which cluster how many take updates, and how many fetch from those.
+    pub(crate) count: Vec<(Group, (u16, u16))>,
     /// The data folder.
     pub(crate) data: &'a Path,
     pub(crate) key: &'a Key,
@@ -80,58 +88,91 @@ struct RunningOne {
 /// # Errors
 /// If one cannot; the message says what to do.
 pub(crate) async fn start(wanted: Wanted<'_>) -> Result<Running> {
-    let (primaries, secondaries) = (usize::from(wanted.count.0), usize::from(wanted.count.1));
-    let addresses = addresses(wanted.address, primaries + secondaries)?;
-    let (of_primaries, of_secondaries) = addresses.split_at(primaries);
+    let sum = |(primaries, secondaries): &(u16, u16)| usize::from(*primaries + *secondaries);
+    let total = wanted.count.iter().map(|(_, count)| sum(count)).sum();
+    let addresses = addresses(wanted.address, total)?;
+    let mut addresses = addresses.as_slice();
+    let mut running = Running {
+        members: Vec::new(),
+        what: String::new(),
+        groups: BTreeMap::new(),
+        tasks: Vec::new(),
+    };
+    for (group, count) in &wanted.count {
+        let (own, rest) = addresses.split_at(sum(count));
+        addresses = rest;
+        let servers = start_group(&wanted, group, own.split_at(count.0.into()), &mut running);
+        let servers = servers.await?;
+        if running.groups.insert(group.clone(), servers).is_some() {
+            bail!("--cluster names {group} twice; leave one of the two");
+        }
+    }
+    Ok(running)
+}
+
+/// Starts the primaries and secondaries of one cluster.
+async fn start_group(
+    wanted: &Wanted<'_>,
+    group: &Group,
+    (primaries, secondaries): (&[SocketAddr], &[SocketAddr]),
+    running: &mut Running,
+) -> Result<Servers> {
     let reached = |all: &[SocketAddr]| all.iter().copied().map(reachable).collect::<Vec<_>>();
-    let (mut members, mut stations, mut tasks) = (Vec::new(), Vec::new(), Vec::new());
-    let mut what = String::new();
-    for (index, address) in addresses.iter().enumerate() {
-        let (role, local) = if index < primaries {
-            let notify = reached(of_secondaries);
-            (Role::Primary, bindery_embedded::Role::Primary { notify })
-        } else {
-            let primaries = reached(of_primaries);
-            let local = bindery_embedded::Role::Secondary { primaries };
-            (Role::Secondary, local)
-        };
+    let primary = || bindery_embedded::Role::Primary {
+        notify: reached(secondaries),
+    };
+    let secondary = || bindery_embedded::Role::Secondary {
+        primaries: reached(primaries),
+    };
+    let primaries = primaries.iter().map(|at| (at, Role::Primary, primary()));
+    let secondaries = secondaries
+        .iter()
+        .map(|at| (at, Role::Secondary, secondary()));
+    let mut stations = Vec::new();
+    for (index, (address, role, local)) in primaries.chain(secondaries).enumerate() {
         let one = start_one(One {
             server: wanted.server,
             address: *address,
             role: local,
-            suffix: if index == 0 {
-                String::new()
-            } else {
-                format!("-{index}")
-            },
+            suffix: suffix(group, index),
             data: wanted.data,
             key: wanted.key,
             stop: wanted.stop.clone(),
         })
         .await?;
-        what = one.what;
-        members.push((reachable(one.address), role));
+        let address = reachable(one.address);
+        running.what = one.what;
+        running.members.push(Listening {
+            group: group.clone(),
+            address,
+            role,
+        });
+        running.tasks.push(one.task);
         stations.push(Station {
             member: Member {
-                address: reachable(one.address).to_string().into(),
+                address: address.to_string().into(),
                 role,
             },
             server: one.server,
             host: Some(one.host),
         });
-        tasks.push(one.task);
     }
     let lead = stations.remove(0);
-    let servers = Servers {
+    Ok(Servers {
         lead,
         followers: stations.into(),
-    };
-    Ok(Running {
-        members,
-        what,
-        servers,
-        tasks,
     })
+}
+
+/// What the folder of a server has after its kind: a cluster's name has no dot in it, so no two are the same.
+fn suffix(group: &Group, index: usize) -> String {
+    let cluster = group
+        .name()
+        .map_or_else(String::new, |name| format!(".{name}"));
+    match index {
+        0 => cluster,
+        _ => format!("{cluster}-{index}"),
+    }
 }
 
 /// So many addresses from `first` on; with port 0, ports that are free now.

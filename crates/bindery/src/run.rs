@@ -1,9 +1,11 @@
 //! `bindery run`: the controllers against a Kubernetes API and a name server that is not ours.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
+use bindery_core::Group;
 use bindery_core::fleet::{Member, Role};
 use bindery_dns::Key;
 use bindery_engine::supervisor::Supervisor;
@@ -12,9 +14,11 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
 
+use crate::address::Given;
 use crate::cli::Run;
+use crate::data::Keys;
 use crate::stop::Signals;
-use crate::{address, control, data, kinds, log, metrics, up};
+use crate::{address, control, kinds, log, metrics, up};
 
 /// Runs until a signal comes or something falls.
 pub(crate) async fn run(flags: Run) -> Result<()> {
@@ -30,7 +34,7 @@ pub(crate) async fn run(flags: Run) -> Result<()> {
 }
 
 async fn start(flags: &Run, stop: CancellationToken) -> Result<(Supervisor, Supervisor)> {
-    let key = data::read_key(&flags.tsig_key_file)?;
+    let groups = groups(flags)?;
     let metrics_address = flags.watching.metrics_address;
     let listener = address::listen(metrics_address, "--metrics-address").await?;
     let client = connect(flags.kubeconfig.as_deref()).await?;
@@ -42,22 +46,46 @@ async fn start(flags: &Run, stop: CancellationToken) -> Result<(Supervisor, Supe
             missing.join(", ")
         );
     }
-    let servers = servers(&flags.nameserver, &key)?;
     let mut base = Supervisor::new(CancellationToken::new());
     let mut work = Supervisor::new(stop);
-    let wanted = control::Wanted { client, servers };
+    let wanted = control::Wanted { client, groups };
     let sources = control::start(wanted, std::future::ready(0), (&mut base, &mut work));
     base.spawn(
         "metrics",
         metrics::serve(listener, sources, base.stop_token()),
     );
-    let lead = flags.nameserver.first().map(|one| &*one.address);
+    let lead = flags.nameserver.first().map(|one| &*one.member.address);
     tracing::info!(nameserver = lead, "bindery runs");
     Ok((base, work))
 }
 
+/// The name servers that were given, cluster by cluster.
+fn groups(flags: &Run) -> Result<BTreeMap<Group, Servers>> {
+    let mut groups: BTreeMap<Group, Vec<&Member>> = BTreeMap::new();
+    let mut addresses = BTreeSet::new();
+    for Given { group, member } in &flags.nameserver {
+        if !addresses.insert(&member.address) {
+            bail!(
+                "--nameserver names {} twice; a server has one role in one cluster",
+                member.address
+            );
+        }
+        groups.entry(group.clone()).or_default().push(member);
+    }
+    let keys = Keys::read(&flags.tsig_key_file, |group| groups.contains_key(group))?;
+    let servers = |(group, members): (Group, Vec<&Member>)| {
+        let key = keys.of(&group).with_context(|| {
+            let cluster = group.name().unwrap_or_default();
+            format!("no --tsig-key-file is for {group}; add --tsig-key-file {cluster}=FILE")
+        })?;
+        let servers = servers(&group, &members, key)?;
+        Ok((group, servers))
+    };
+    groups.into_iter().map(servers).collect()
+}
+
 /// The first primary leads.
-fn servers(members: &[Member], key: &Key) -> Result<Servers> {
+fn servers(group: &Group, members: &[&Member], key: &Key) -> Result<Servers> {
     let station = |member: &Member| Station {
         member: member.clone(),
         server: Arc::new(bindery_dns::Server::new(
@@ -67,11 +95,17 @@ fn servers(members: &[Member], key: &Key) -> Result<Servers> {
         host: None,
     };
     let Some(lead) = members.iter().position(|one| one.role == Role::Primary) else {
-        bail!("--nameserver names no primary, so nobody could take updates; add primary=HOST:PORT");
+        let cluster = group
+            .name()
+            .map_or_else(String::new, |name| format!("{name}/"));
+        bail!(
+            "--nameserver names no primary of {group}, so nobody could take updates; add \
+             {cluster}primary=HOST:PORT"
+        );
     };
     let others = members.iter().enumerate().filter(|(at, _)| *at != lead);
     Ok(Servers {
-        lead: station(&members[lead]),
+        lead: station(members[lead]),
         followers: others.map(|(_, member)| station(member)).collect(),
     })
 }

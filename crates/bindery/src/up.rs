@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
+use bindery_core::Group;
 use bindery_embedded::ServeOptions;
 use bindery_engine::supervisor::{Ended, Supervisor};
 use tokio::sync::watch;
@@ -65,7 +66,7 @@ async fn start(
     let dns = nameserver::start(nameserver::Wanted {
         server: flags.server,
         address: flags.dns_address,
-        count: (flags.primaries, flags.secondaries),
+        count: counts(flags),
         data: &folder,
         key: &key,
         stop: base.stop_token(),
@@ -99,7 +100,7 @@ async fn start(
     let applied = wait_until_applied(news.clone());
     let wanted = control::Wanted {
         client: client.clone(),
-        servers: dns.servers,
+        groups: dns.groups,
     };
     let sources = control::start(wanted, applied, (&mut base, &mut work)).with_api(api);
     work.spawn("folder", keeper.run(work.stop_token()));
@@ -112,6 +113,14 @@ async fn start(
         metrics::serve(metrics_listener, sources, base.stop_token()),
     );
     Ok((base, work))
+}
+
+/// How many name servers of which cluster there are to be.
+fn counts(flags: &Up) -> Vec<(Group, (u16, u16))> {
+    let clusters = flags.cluster.iter();
+    let clusters = clusters.map(|one| (Group::named(&one.name), (one.primaries, one.secondaries)));
+    let unnamed = (Group::UNNAMED, (flags.primaries, flags.secondaries));
+    std::iter::once(unnamed).chain(clusters).collect()
 }
 
 /// Waits until the folder was applied once, and says how many objects there must be.

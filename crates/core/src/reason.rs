@@ -74,7 +74,9 @@ vocabulary! {
         ZoneNotFound,
         /// The zone exists but cannot be written to yet.
         ZoneNotReady,
-        /// An older object declares the same zone.
+        /// The zone names a cluster of name servers that is not there.
+        ClusterNotFound,
+        /// An older object declares the same zone on the same servers.
         DuplicateZone,
         /// Another object's claim on the same name wins.
         Conflict,

@@ -27,11 +27,12 @@ use crate::{
     fault::Fault,
     few::Few,
     fleet::{Fleet, Member},
+    group::Group,
     merge::{Contender, Loser, merge},
     name::Name,
     object::{Id, ObjectRef},
     record::{Record, RecordData, RecordKey, RecordSet, RecordType, Serial},
-    tracker::Parent,
+    tracker::{Parent, Phase},
 };
 
 pub use self::{
@@ -43,10 +44,12 @@ pub use self::{
     verdict::{ClaimOutcome, SyncEvent, Verdict, Withdrawal, ZoneEvent, ZoneState},
 };
 
-/// The zones and everything that objects ask of them.
+/// The zones of one group of servers and everything that objects ask of them.
 #[derive(Debug, Default)]
 pub struct Zones {
     limits: Limits,
+    /// Which servers these are.
+    group: Group,
     /// The servers beside the lead, the same for every zone.
     followers: Vec<Member>,
     known: BTreeMap<Name, Zone>,
@@ -151,6 +154,12 @@ impl Zones {
         }
     }
 
+    /// The same for this group of servers.
+    #[must_use]
+    pub fn on(self, group: Group) -> Self {
+        Self { group, ..self }
+    }
+
     /// Declares a zone, or declares it anew.
     pub fn declare_zone(&mut self, declaration: ZoneDeclaration) {
         let name = declaration.zone.clone();
@@ -184,11 +193,24 @@ impl Zones {
             return;
         };
         zone.declared = None;
+        zone.let_go();
         zone.parent.retire();
         zone.spreading = followers::Spreading::default();
         self.claim_again(name);
         self.zone_news.insert(name.clone());
         self.work.insert(name.clone());
+    }
+
+    /// Takes back a zone that Bindery made, be it in an earlier run: it is deleted, whatever is in it,
+    /// and need not be read for that.
+    pub fn raze_zone(&mut self, name: &Name) {
+        let zone = self.known.entry(name.clone()).or_default();
+        zone.served = true;
+        if zone.parent.phase() == Phase::NotStarted {
+            zone.parent.begin();
+            zone.parent.done();
+        }
+        self.retire_zone(name);
     }
 
     /// Replaces everything that one object asks for.

@@ -1,15 +1,19 @@
 //! The loop between declarations, name servers and listeners.
 
 use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bindery_core::{
-    Declaration, Id, Name, ObjectRef,
+    Declaration, Fault, FaultKind, Group, Id, Name, ObjectRef, Part, Parts, ZoneKey,
     fleet::{Errand, Member, Role},
-    zones::{Completion, Limits, Step, SyncEvent, ZoneDeclaration, ZoneEvent, Zones},
+    zones::{
+        ClaimOutcome, Completion, Limits, Step, SyncEvent, Verdict, Withdrawal, ZoneDeclaration,
+        ZoneEvent, Zones,
+    },
 };
+use futures::future::join_all;
 use tokio::{
     task::{JoinError, JoinSet},
     time::Instant,
@@ -25,7 +29,7 @@ use crate::{
     queue::KeyedQueue,
 };
 
-/// Steps carried out at the same time, over all zones. Each holds at most one message of 64 KiB, so
+/// Steps carried out at the same time, over all zones of a group. Each holds at most one message of 64 KiB, so
 /// this bounds memory at 16 MiB and keeps a slow server from being flooded.
 const STEPS_MAX: usize = 256;
 
@@ -44,7 +48,7 @@ pub struct Station {
     pub host: Option<Arc<dyn ZoneHost>>,
 }
 
-/// The servers behind the engine, the same for every zone.
+/// The servers of a group, the same for every zone in it.
 #[derive(Clone)]
 pub struct Servers {
     /// The primary that plans are made against and that changes go to first.
@@ -74,6 +78,12 @@ impl Servers {
             followers: Arc::new([]),
         }
     }
+
+    /// As the only group, which every zone is on.
+    #[must_use]
+    pub fn alone(self) -> BTreeMap<Group, Self> {
+        BTreeMap::from([(Group::UNNAMED, self)])
+    }
 }
 
 /// What a listener is told: level, not edge. A newer event of the same object replaces one that was
@@ -81,21 +91,37 @@ impl Servers {
 pub type SyncEvents = KeyedQueue<Id, SyncEvent>;
 
 /// What a listener of zones is told.
-pub type ZoneEvents = KeyedQueue<Name, ZoneEvent>;
+pub type ZoneEvents = KeyedQueue<ZoneKey, ZoneEvent>;
 
 /// The handle by which objects are declared and listeners registered. Cloning is cheap.
 #[derive(Clone)]
 pub struct Engine(Arc<Shared>);
 
 struct Shared {
-    inbox: KeyedQueue<Subject, Input>,
+    groups: BTreeMap<Group, Desk>,
+    parts: Mutex<Parts>,
     listeners: Mutex<Vec<(Concern, SyncEvents)>>,
     zone_listeners: Mutex<Vec<ZoneEvents>>,
     metrics: Metrics,
-    behind: Behind,
     /// Zones of which a plan is held.
-    held: Mutex<BTreeSet<Name>>,
+    held: Mutex<BTreeSet<ZoneKey>>,
     opened: CancellationToken,
+}
+
+/// Where one group of servers is spoken to.
+struct Desk {
+    inbox: KeyedQueue<Subject, Input>,
+    behind: Behind,
+}
+
+impl Desk {
+    fn new(servers: &Servers) -> Self {
+        let followers = servers.followers.iter();
+        Self {
+            inbox: KeyedQueue::default(),
+            behind: Behind::new(followers.map(|one| one.member.clone()).collect()),
+        }
+    }
 }
 
 type Concern = Box<dyn Fn(&ObjectRef) -> bool + Send + Sync>;
@@ -109,38 +135,50 @@ enum Subject {
 enum Input {
     DeclareZone(ZoneDeclaration),
     RetireZone,
+    RazeZone,
     Declare(Declaration),
     Forget,
 }
 
 impl Engine {
-    /// An engine and the task that runs it, which begins with [`Self::open`] and ends when `stop` is cancelled and no update is on
-    /// its way.
+    /// An engine of these groups of servers and the task that runs it, which begins with [`Self::open`] and
+    /// ends when `stop` is cancelled and no update is on its way.
     pub fn start(
-        servers: Servers,
+        groups: BTreeMap<Group, Servers>,
         limits: Limits,
         stop: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let followers = servers.followers.iter();
-        let followers: Vec<Member> = followers.map(|one| one.member.clone()).collect();
+        let desks = groups
+            .iter()
+            .map(|(group, servers)| (group.clone(), Desk::new(servers)));
         let engine = Self(Arc::new(Shared {
-            inbox: KeyedQueue::default(),
+            groups: desks.collect(),
+            parts: Mutex::default(),
             listeners: Mutex::default(),
             zone_listeners: Mutex::default(),
             metrics: Metrics::default(),
-            behind: Behind::new(followers.as_slice().into()),
             held: Mutex::default(),
             opened: CancellationToken::new(),
         }));
-        let runner = Runner {
-            shared: Arc::clone(&engine.0),
-            servers,
-            zones: Zones::new(limits, followers),
-            started: Instant::now(),
-            ready: BTreeSet::new(),
-            running: JoinSet::new(),
+        let started = Instant::now();
+        let runner = |(group, servers): (Group, Servers)| {
+            let followers = servers.followers.iter();
+            let followers = followers.map(|one| one.member.clone()).collect();
+            let runner = Runner {
+                shared: Arc::clone(&engine.0),
+                zones: Zones::new(limits, followers).on(group.clone()),
+                group,
+                servers,
+                started,
+                ready: BTreeSet::new(),
+                running: JoinSet::new(),
+            };
+            runner.run(stop.clone())
         };
-        (engine, runner.run(stop))
+        let runners: Vec<_> = groups.into_iter().map(runner).collect();
+        (engine, async {
+            join_all(runners).await;
+        })
     }
 
     /// Lets the engine begin with everything that was declared until now, taken in at once.
@@ -151,26 +189,52 @@ impl Engine {
         self.0.opened.cancel();
     }
 
-    /// Declares a zone, or declares it anew.
-    pub fn declare_zone(&self, declaration: ZoneDeclaration) {
-        let subject = Subject::Zone(declaration.zone.clone());
-        self.0.inbox.push(subject, Input::DeclareZone(declaration));
+    /// Declares a zone on a group of servers, or declares it anew. On servers that are not there,
+    /// nothing comes of it.
+    pub fn declare_zone(&self, group: &Group, declaration: ZoneDeclaration) {
+        if let Some(desk) = self.0.groups.get(group) {
+            let subject = Subject::Zone(declaration.zone.clone());
+            desk.inbox.push(subject, Input::DeclareZone(declaration));
+        }
     }
 
     /// Takes a zone back; its listeners hear [`bindery_core::zones::ZoneState::Gone`] in the end.
-    pub fn retire_zone(&self, zone: Name) {
-        self.0.inbox.push(Subject::Zone(zone), Input::RetireZone);
+    pub fn retire_zone(&self, zone: ZoneKey) {
+        if let Some(desk) = self.0.groups.get(&zone.group) {
+            desk.inbox.push(Subject::Zone(zone.name), Input::RetireZone);
+        }
     }
 
-    /// Replaces everything that one object asks for.
-    pub fn declare(&self, declaration: Declaration) {
-        let subject = Subject::Object(declaration.owner.clone());
-        self.0.inbox.push(subject, Input::Declare(declaration));
+    /// Takes back a zone that Bindery made, be it in an earlier run: it is deleted from its servers.
+    pub fn raze_zone(&self, zone: ZoneKey) {
+        if let Some(desk) = self.0.groups.get(&zone.group) {
+            desk.inbox.push(Subject::Zone(zone.name), Input::RazeZone);
+        }
+    }
+
+    /// Replaces everything that one object asks for, or still has, in any group of servers.
+    pub fn declare(&self, parts: Vec<Part>) {
+        // Under the lock, so that declarations of one object reach each group in their order.
+        let mut homes = self.0.parts();
+        let left = homes.declare(&parts);
+        if let Some((_, first)) = parts.first() {
+            self.0.forget(&first.owner, left);
+        }
+        for (group, declaration) in parts {
+            let subject = Subject::Object(Id::clone(&declaration.owner));
+            match self.0.groups.get(&group) {
+                Some(desk) => desk.inbox.push(subject, Input::Declare(declaration)),
+                None => self
+                    .0
+                    .tell(homes.receive(&group, unserved(&group, declaration))),
+            }
+        }
     }
 
     /// Forgets an object that is gone.
-    pub fn forget(&self, owner: Id) {
-        self.0.inbox.push(Subject::Object(owner), Input::Forget);
+    pub fn forget(&self, owner: &Id) {
+        let groups = self.0.parts().forget(owner);
+        self.0.forget(owner, groups);
     }
 
     /// Registers a listener for the objects that concern it. It reads at its own pace; if it hangs,
@@ -180,11 +244,7 @@ impl Engine {
         concern: impl Fn(&ObjectRef) -> bool + Send + Sync + 'static,
     ) -> SyncEvents {
         let events = SyncEvents::default();
-        let mut listeners = self
-            .0
-            .listeners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = lock(&self.0.listeners);
         listeners.push((Box::new(concern), events.clone()));
         events
     }
@@ -193,12 +253,7 @@ impl Engine {
     #[must_use]
     pub fn listen_zones(&self) -> ZoneEvents {
         let events = ZoneEvents::default();
-        let mut listeners = self
-            .0
-            .zone_listeners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        listeners.push(events.clone());
+        lock(&self.0.zone_listeners).push(events.clone());
         events
     }
 
@@ -211,25 +266,82 @@ impl Engine {
     /// How many zones and objects wait to be taken in.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.0.inbox.len()
+        self.0.groups.values().map(|desk| desk.inbox.len()).sum()
     }
 
     /// In how many zones a plan is held.
     #[must_use]
     pub fn held_plans(&self) -> usize {
-        let held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.len()
+        lock(&self.0.held).len()
     }
 
-    /// Every server but the lead, and in how many zones it does not have the lead's serial.
+    /// Every server but the leads, and in how many zones it does not have the lead's serial.
     #[must_use]
     pub fn behind(&self) -> Vec<(Member, usize)> {
-        self.0.behind.counts()
+        let desks = self.0.groups.values();
+        desks.flat_map(|desk| desk.behind.counts()).collect()
     }
 }
 
+impl Shared {
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        lock(&self.parts)
+    }
+
+    fn forget(&self, owner: &Id, groups: Vec<Group>) {
+        for desk in groups.iter().filter_map(|group| self.groups.get(group)) {
+            let subject = Subject::Object(Id::clone(owner));
+            desk.inbox.push(subject, Input::Forget);
+        }
+    }
+
+    /// Tells everybody whom it concerns.
+    fn tell(&self, events: impl IntoIterator<Item = SyncEvent>) {
+        let listeners = lock(&self.listeners);
+        for event in events {
+            for (concern, queue) in listeners.iter() {
+                if concern(&event.owner) {
+                    queue.push(Id::clone(&event.owner), event.clone());
+                }
+            }
+        }
+    }
+}
+
+/// What becomes of an object in a group of servers that is not there: what it has on them cannot be taken
+/// away.
+fn unserved(group: &Group, declaration: Declaration) -> SyncEvent {
+    let outcomes = declaration.claims.into_iter().map(|claim| ClaimOutcome {
+        group: group.clone(),
+        ttl: claim.ttl,
+        claim,
+        verdict: Verdict::NoZone,
+    });
+    let message = format!(
+        "it has records on {group}, which Bindery was not started with: start it with them"
+    );
+    SyncEvent {
+        outcomes: outcomes.collect(),
+        withdrawal: if declaration.published.is_empty() {
+            Withdrawal::Done
+        } else {
+            Withdrawal::Failing(Fault::new(FaultKind::Unreachable, message))
+        },
+        owner: declaration.owner,
+        generation: declaration.generation,
+        revision: declaration.revision,
+    }
+}
+
+/// No code that can panic runs under these locks; a poisoned one holds a sound state.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What works for one group of servers.
 struct Runner {
     shared: Arc<Shared>,
+    group: Group,
     servers: Servers,
     zones: Zones,
     started: Instant,
@@ -239,14 +351,16 @@ struct Runner {
 
 impl Runner {
     async fn run(mut self, stop: CancellationToken) {
-        let inbox = self.shared.inbox.clone();
+        let Some(inbox) = self.desk().map(|desk| desk.inbox.clone()) else {
+            return;
+        };
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
             () = self.shared.opened.cancelled() => {}
         }
         // The first picture is taken in whole.
-        self.take_inputs(usize::MAX);
+        self.take_inputs(&inbox, usize::MAX);
         loop {
             self.start_steps();
             self.publish();
@@ -261,7 +375,7 @@ impl Runner {
                 biased;
                 () = stop.cancelled() => break,
                 Some(ended) = self.running.join_next() => self.complete(ended),
-                () = inbox.arrival() => self.take_inputs(INPUTS_MAX),
+                () = inbox.arrival() => self.take_inputs(&inbox, INPUTS_MAX),
                 () = sleep => self.zones.wake(self.started.elapsed()),
             }
         }
@@ -272,19 +386,29 @@ impl Runner {
         self.publish();
     }
 
-    fn take_inputs(&mut self, max: usize) {
-        for (subject, input) in self.shared.inbox.take(max) {
+    fn desk(&self) -> Option<&Desk> {
+        self.shared.groups.get(&self.group)
+    }
+
+    fn take_inputs(&mut self, inbox: &KeyedQueue<Subject, Input>, max: usize) {
+        for (subject, input) in inbox.take(max) {
             match (subject, input) {
                 (_, Input::DeclareZone(declaration)) => self.zones.declare_zone(declaration),
                 (_, Input::Declare(declaration)) => self.zones.declare(declaration),
-                (Subject::Zone(zone), Input::RetireZone | Input::Forget) => {
-                    self.zones.retire_zone(&zone);
-                    self.shared.behind.note(&zone, Vec::new());
-                }
-                (Subject::Object(owner), Input::Forget | Input::RetireZone) => {
-                    self.zones.forget(&owner);
-                }
+                (Subject::Zone(zone), input) => self.take_back(&zone, &input),
+                (Subject::Object(owner), _) => self.zones.forget(&owner),
             }
+        }
+    }
+
+    fn take_back(&mut self, zone: &Name, input: &Input) {
+        if matches!(input, Input::RazeZone) {
+            self.zones.raze_zone(zone);
+        } else {
+            self.zones.retire_zone(zone);
+        }
+        if let Some(desk) = self.desk() {
+            desk.behind.note(zone, Vec::new());
         }
     }
 
@@ -314,40 +438,23 @@ impl Runner {
         self.shared.metrics.count(&completion);
         self.zones
             .complete(&zone, completion, self.started.elapsed());
-        if !self.shared.behind.is_idle() {
-            let behind = self.zones.behind(&zone);
-            self.shared.behind.note(&zone, behind);
+        if let Some(desk) = self.desk().filter(|desk| !desk.behind.is_idle()) {
+            desk.behind.note(&zone, self.zones.behind(&zone));
         }
     }
 
     fn publish(&mut self) {
         let events = self.zones.take_events();
         if !events.is_empty() {
-            let listeners = self
-                .shared
-                .listeners
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            for event in events {
-                for (concern, queue) in listeners.iter() {
-                    if concern(&event.owner) {
-                        queue.push(event.owner.clone(), event.clone());
-                    }
-                }
-            }
+            let mut parts = self.shared.parts();
+            let events = events.into_iter();
+            let whole = events.filter_map(|event| parts.receive(&self.group, event));
+            self.shared.tell(whole);
         }
         let events = self.zones.take_zone_events();
         if !events.is_empty() {
-            let listeners = self
-                .shared
-                .zone_listeners
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            let mut held = self
-                .shared
-                .held
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let listeners = lock(&self.shared.zone_listeners);
+            let mut held = lock(&self.shared.held);
             for event in events {
                 if event.held.is_some() {
                     held.insert(event.zone.clone());

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bindery_core::{Kind, Moment};
+use bindery_core::{Group, Kind, Moment};
 use bindery_engine::Engine;
 use bindery_sources::{Id, Meta, Object};
 use tokio::sync::watch;
@@ -33,20 +33,20 @@ pub enum Tenure {
     External,
 }
 
-/// A server as the status of its zones names it.
+/// A group of servers as far as the controllers know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerAddress {
-    /// Where it listens: `192.0.2.1:53`.
-    pub address: String,
+pub struct Site {
+    /// Whether zones are ours to create.
+    pub tenure: Tenure,
+    /// Where the primary listens that leads: `192.0.2.1:53`.
+    pub lead: String,
 }
 
 /// How the controllers are to behave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether zones are ours to create.
-    pub tenure: Tenure,
-    /// The server of every zone.
-    pub server: ServerAddress,
+    /// The groups of servers that zones can be on, the same that the engine has.
+    pub sites: BTreeMap<Group, Site>,
 }
 
 /// What every controller shares.
@@ -75,6 +75,7 @@ impl Context {
         settings: Settings,
         clock: Arc<dyn Clock>,
     ) -> Self {
+        let state = State::new(settings.sites.keys().cloned().collect());
         Self {
             cluster,
             engine,
@@ -85,7 +86,7 @@ impl Context {
             endpoints: WorkQueue::default(),
             notices: Notices::default(),
             synced: watch::Sender::new(false),
-            state: Mutex::default(),
+            state: Mutex::new(state),
             unread: Mutex::new(Kind::ALL.into()),
             heard: Mutex::default(),
             open: AtomicBool::new(false),

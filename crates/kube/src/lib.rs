@@ -21,7 +21,7 @@ mod zone;
 
 mod controllers;
 
-pub use context::{Clock, ServerAddress, Settings, Tenure};
+pub use context::{Clock, Settings, Site, Tenure};
 pub use controllers::{Controllers, Handle, Task};
 pub use lean::lean_metadata;
 pub use metrics::{Metrics, QueueLen};

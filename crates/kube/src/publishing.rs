@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bindery_core::zones::SyncEvent;
-use bindery_core::{Adoption, Declaration, Moment, Name, Problem, Reason, RecordKey};
+use bindery_core::{Adoption, Group, Moment, Name, Part, Problem, Reason, RecordKey};
 use bindery_sources::{Decision, Id, Life, MetadataPatch, Step};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -43,7 +43,7 @@ pub(crate) enum Plan {
     /// Finalizer and annotations have to be written.
     Write(MetadataPatch),
     /// Its claims go to the engine; the number stands for them.
-    Declare(Box<Declaration>, u64),
+    Declare(Vec<Part>, u64),
     /// Its author is to be told.
     Report(Box<News>),
     /// Nothing, until something changes.
@@ -68,7 +68,11 @@ pub(crate) fn observe(object: &Id, ctx: &Context) -> Option<Observed> {
     let state = ctx.state();
     let unknown = Box::default();
     let progress = state.progress.get(object).unwrap_or(&unknown);
-    let free = |key: &RecordKey| progress.free.binary_search(key).is_ok();
+    let free = |group: &Group, key: &RecordKey| {
+        let known = &progress.free;
+        let found = known.binary_search_by(|(one, known)| (one, known).cmp(&(group, key)));
+        found.is_ok()
+    };
     let decision = state.catalog.decide(object, &free)?;
     let meta = state.catalog.meta(object);
     let zone_names = decision
@@ -129,7 +133,7 @@ pub(crate) fn plan(observed: Option<Observed>) -> Plan {
                 },
             }
         }
-        (Step::Declare(declaration), _) => Plan::Declare(Box::new(declaration), content),
+        (Step::Declare(parts), _) => Plan::Declare(parts, content),
     }
 }
 
@@ -140,14 +144,14 @@ pub(crate) async fn apply(object: &Id, ctx: &Context, plan: Plan) -> Result<(), 
     match plan {
         Plan::Forget => {
             let zones = ctx.state().forget(object);
-            ctx.engine.forget(Id::clone(object));
+            ctx.engine.forget(object);
             ctx.push_all(zones.iter().cloned());
         }
         Plan::Write(patch) => {
             let newest = ctx.cluster.write_metadata(object, &patch.body()).await?;
             ctx.see(object.kind, newest);
         }
-        Plan::Declare(declaration, content) => declare(object, ctx, *declaration, content),
+        Plan::Declare(parts, content) => declare(object, ctx, parts, content),
         Plan::Report(_) | Plan::Rest => {}
     }
     Ok(())
@@ -155,21 +159,23 @@ pub(crate) async fn apply(object: &Id, ctx: &Context, plan: Plan) -> Result<(), 
 
 /// Declares an object whose metadata says already what it has to say.
 pub(crate) fn declare_known(object: &Id, ctx: &Context) {
-    if let Plan::Declare(declaration, content) = plan(observe(object, ctx)) {
-        declare(object, ctx, *declaration, content);
+    if let Plan::Declare(parts, content) = plan(observe(object, ctx)) {
+        declare(object, ctx, parts, content);
     }
 }
 
-fn declare(object: &Id, ctx: &Context, mut declaration: Declaration, content: u64) {
+fn declare(object: &Id, ctx: &Context, mut parts: Vec<Part>, content: u64) {
     let mut state = ctx.state();
     let progress = state.progress.entry(Id::clone(object)).or_default();
     progress.revision += 1;
     progress.asked = Asked::Declared(content);
     progress.receipt = None;
     progress.settled = false;
-    declaration.revision = progress.revision;
+    for (_, declaration) in &mut parts {
+        declaration.revision = progress.revision;
+    }
     // Under the lock, so that declarations of one object arrive in their order.
-    ctx.engine.declare(declaration);
+    ctx.engine.declare(parts);
 }
 
 /// When to look again at an object that has no zone yet and was never told so: a zone that is
@@ -299,7 +305,12 @@ fn content(decision: &Decision, generation: i64) -> u64 {
         problem.to_string().hash(&mut hasher);
         problem.reason.hash(&mut hasher);
     }
-    if let Step::Declare(declaration) = &decision.step {
+    let parts = match &decision.step {
+        Step::Declare(parts) => &parts[..],
+        Step::Hold | Step::Admit(_) => &[],
+    };
+    for (group, declaration) in parts {
+        group.hash(&mut hasher);
         for claim in &declaration.claims {
             claim.zone.hash(&mut hasher);
             claim.key.hash(&mut hasher);

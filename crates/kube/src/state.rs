@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bindery_core::zones::{ClaimOutcome, SyncEvent, Verdict, Withdrawal, ZoneEvent};
-use bindery_core::{Few, Kind, Name, ObjectRef, Reason, RecordKey};
-use bindery_sources::{Catalog, Id, Meta, Object};
+use bindery_core::{Few, Group, Kind, ObjectRef, Reason, RecordKey, ZoneKey};
+use bindery_sources::{Catalog, Groups, Id, Meta, Object};
 use tokio::time::Instant;
 
 use crate::events::Voice;
@@ -19,10 +19,10 @@ pub(crate) struct State {
     pub(crate) catalog: Catalog,
     pub(crate) progress: BTreeMap<Id, Box<Progress>>,
     pub(crate) zones: BTreeMap<Id, ZoneProgress>,
-    /// The zone object that last declared each name to the engine.
-    pub(crate) declarers: BTreeMap<Name, Id>,
+    /// The zone object that last declared each zone to the engine.
+    pub(crate) declarers: BTreeMap<ZoneKey, Id>,
     /// How each zone is, as the engine says.
-    pub(crate) zone_events: BTreeMap<Name, ZoneEvent>,
+    pub(crate) zone_events: BTreeMap<ZoneKey, ZoneEvent>,
     /// Which objects are in which zone.
     pub(crate) members: BTreeMap<Id, Members>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Progress {
     /// What became of the last declaration, until it is told.
     pub(crate) receipt: Option<Arc<SyncEvent>>,
     /// Where the zone was looked at and has room for what the object asks for, sorted.
-    pub(crate) free: Box<[RecordKey]>,
+    pub(crate) free: Box<[(Group, RecordKey)]>,
     /// Whether nothing but the last declaration is left in DNS.
     pub(crate) settled: bool,
     pub(crate) shown: Option<Shown>,
@@ -77,10 +77,34 @@ pub(crate) struct Members {
 }
 
 impl State {
+    /// Nothing is known yet but the groups of servers.
+    pub(crate) fn new(groups: Groups) -> Self {
+        Self {
+            catalog: Catalog::new(groups),
+            ..Self::default()
+        }
+    }
+
     /// Whether this version of an object, or a newer one, was taken in already.
     pub(crate) fn is_known(&self, meta: &Meta) -> bool {
         let known = self.catalog.meta(&meta.object);
         known.is_some_and(|known| known.version >= meta.version)
+    }
+
+    /// Notes that a zone object declares a zone; what was said of it before counts no longer.
+    pub(crate) fn own(&mut self, object: &Id, zone: &ZoneKey) {
+        self.declarers.insert(zone.clone(), Id::clone(object));
+        self.zone_events.remove(zone);
+    }
+
+    /// Notes that a zone object no longer declares a zone, and returns whether it did.
+    pub(crate) fn disown(&mut self, object: &Id, zone: &ZoneKey) -> bool {
+        let owned = self.declarers.get(zone) == Some(object);
+        if owned {
+            self.declarers.remove(zone);
+            self.zone_events.remove(zone);
+        }
+        owned
     }
 
     /// Takes in an object as it was seen, and returns the objects to visit.
@@ -129,8 +153,11 @@ impl State {
         let id = self.progress.get_key_value(&event.owner)?.0.clone();
         // A zone that is active but not declared yet is about to be; a better answer comes then.
         let is_early = event.outcomes.iter().any(|outcome| {
-            outcome.verdict == Verdict::NoZone
-                && self.catalog.active_zone(&outcome.claim.zone).is_some()
+            let zone = || ZoneKey {
+                name: outcome.claim.zone.clone(),
+                group: outcome.group.clone(),
+            };
+            outcome.verdict == Verdict::NoZone && self.catalog.active_zone(&zone()).is_some()
         });
         if is_early {
             return None;
@@ -141,9 +168,9 @@ impl State {
         }
         progress.settled = event.withdrawal == Withdrawal::Done;
         let outcomes = event.outcomes.iter();
-        let free: BTreeSet<RecordKey> = outcomes
+        let free: BTreeSet<(Group, RecordKey)> = outcomes
             .filter(|outcome| outcome.verdict == Verdict::Admissible)
-            .map(|outcome| outcome.claim.key.clone())
+            .map(|outcome| (outcome.group.clone(), outcome.claim.key.clone()))
             .collect();
         progress.free = free.into_iter().collect();
         progress.receipt = Some(Arc::new(event));

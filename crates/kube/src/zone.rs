@@ -3,19 +3,20 @@
 mod conditions;
 mod hosts;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bindery_core::zones::{Hosting, Tenancy, ZoneDeclaration, ZoneEvent, ZoneState};
-use bindery_core::{FaultKind, Kind, Name, Record};
+use bindery_core::{FaultKind, Kind, Record, ZoneKey};
 use bindery_sources::{Id, Life, Meta, MetadataPatch, ZoneStanding};
 use tokio::time::Instant;
 
 use crate::cluster::Error;
-use crate::context::{Context, Tenure};
+use crate::context::{Context, Site, Tenure};
 use crate::events;
 use crate::publishing::{STEPS_MAX, write_status};
-use crate::state::Shown;
+use crate::state::{Shown, State};
 use crate::work::Visit;
 
 /// The shortest time between two statuses of one zone: ten thousand records that arrive together
@@ -25,41 +26,52 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// How far one zone object is.
 #[derive(Default)]
 pub(crate) struct ZoneProgress {
-    declared: Option<Declared>,
-    retiring: bool,
+    /// What was declared to the engine and not seen to be gone.
+    declared: BTreeMap<ZoneKey, Declared>,
     written: Option<Instant>,
 }
 
 /// What was declared to the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Declared {
-    name: Name,
-    generation: i64,
-    allowed: Option<Arc<str>>,
+enum Declared {
+    /// The zone, of this generation and with this plan let through.
+    Wanted(i64, Option<Arc<str>>),
+    /// That the zone is there, to be read and taken back.
+    Leaving,
+    /// That it is to be taken back.
+    TakenBack,
 }
 
 /// What is known of a zone object.
 struct Observed {
     meta: Meta,
-    name: Option<Name>,
+    /// The zone that it is to have.
+    wanted: Option<ZoneKey>,
     records: Vec<Record>,
     tenancy: Tenancy,
     standing: ZoneStanding,
+    /// The zones that it has or may have on servers.
+    places: BTreeMap<ZoneKey, Place>,
+}
+
+/// A zone that an object has or may have.
+struct Place {
+    /// Its servers, where they are there.
+    site: Option<Site>,
+    /// Whether another object has it now.
+    passed_on: bool,
     declared: Option<Declared>,
-    retiring: bool,
     event: Option<ZoneEvent>,
 }
 
 /// What is to be done next.
 enum Plan {
-    /// Our finalizer has to be on the object before the zone is touched.
-    Hold(MetadataPatch),
-    /// The zone goes to the engine.
-    Declare(ZoneDeclaration),
-    /// The engine is to take the zone back.
-    Retire(Name),
-    /// Nothing of the zone is left, or another object has it: the object may go.
-    Release(MetadataPatch),
+    /// Before a zone is touched, its object says so, and after it is gone no longer.
+    Write(BTreeSet<ZoneKey>),
+    /// A zone goes to the engine.
+    Declare(ZoneKey, Declared),
+    /// The engine is to take a zone back.
+    TakeBack(ZoneKey, Tenure),
     /// Its author is to be told.
     Report,
     /// Nothing, until something changes.
@@ -69,22 +81,23 @@ enum Plan {
 /// Moves one zone closer to its declaration. Safe to call at any time.
 pub(crate) async fn reconcile(object: &Id, ctx: &Context) -> Result<Visit, Error> {
     for _ in 0..STEPS_MAX {
-        let Some(observed) = observe(object, ctx) else {
+        let Some(observed) = observe(object, &ctx.state(), ctx) else {
             retire(object, ctx);
             return Ok(Visit::OnChange);
         };
-        match plan(&observed, ctx.settings.tenure) {
+        match plan(&observed) {
             Plan::Rest => return Ok(Visit::OnChange),
             Plan::Report => return report(object, ctx, &observed).await,
-            plan @ (Plan::Hold(_) | Plan::Declare(_) | Plan::Retire(_) | Plan::Release(_)) => {
-                apply(object, ctx, plan).await?;
-            }
+            Plan::Write(places) => write(object, ctx, &observed.meta, &places).await?,
+            Plan::Declare(zone, what) => declare(object, ctx, &observed, (zone, what)),
+            Plan::TakeBack(zone, tenure) => take_back(object, ctx, zone, tenure),
         }
     }
     Ok(Visit::Failed)
 }
 
-/// Declares every zone that was declared before, as its finalizer shows.
+/// Declares every zone that was declared before, as its object says, and takes back those that its object
+/// is to have no longer.
 pub(crate) fn declare_held(ctx: &Context) {
     let zones: Vec<Id> = {
         let state = ctx.state();
@@ -92,166 +105,224 @@ pub(crate) fn declare_held(ctx: &Context) {
         ids.filter(|id| id.kind == Kind::DnsZone).cloned().collect()
     };
     for object in zones {
-        if let Some(observed) = observe(&object, ctx)
-            && observed.meta.held
-            && let Plan::Declare(declaration) = plan(&observed, ctx.settings.tenure)
-        {
-            declare(&object, ctx, declaration);
+        loop {
+            let observed = observe(&object, &ctx.state(), ctx);
+            let Some(observed) = observed.filter(|observed| observed.meta.held) else {
+                break;
+            };
+            match plan(&observed) {
+                Plan::Declare(zone, what) => declare(&object, ctx, &observed, (zone, what)),
+                Plan::TakeBack(zone, tenure) => take_back(&object, ctx, zone, tenure),
+                Plan::Write(_) | Plan::Report | Plan::Rest => break,
+            }
         }
     }
 }
 
-/// An object that vanished takes its zone along, unless another object has it now.
+/// An object that vanished takes its zones along, unless another object has them now.
 fn retire(object: &Id, ctx: &Context) {
     let mut state = ctx.state();
     state.forget(object);
-    let Some(progress) = state.zones.remove(object) else {
-        return;
-    };
-    if let Some(declared) = progress.declared
-        && state.declarers.get(&declared.name) == Some(object)
-    {
-        state.declarers.remove(&declared.name);
-        state.zone_events.remove(&declared.name);
-        ctx.engine.retire_zone(declared.name);
+    let progress = state.zones.remove(object).unwrap_or_default();
+    for (zone, declared) in progress.declared {
+        if !state.disown(object, &zone) || declared == Declared::TakenBack {
+            continue;
+        }
+        match ctx.settings.sites.get(&zone.group).map(|site| site.tenure) {
+            Some(Tenure::Managed) => ctx.engine.raze_zone(zone),
+            Some(Tenure::External) | None => ctx.engine.retire_zone(zone),
+        }
     }
-    drop(state);
 }
 
-fn observe(object: &Id, ctx: &Context) -> Option<Observed> {
-    let state = ctx.state();
+fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Observed> {
     let view = state.catalog.zone(object)?;
+    let zone = view.key();
     let unknown = ZoneProgress::default();
     let progress = state.zones.get(object).unwrap_or(&unknown);
-    let owns = |name: &Name| state.declarers.get(name) == Some(object);
-    // What another object declared since is no longer ours.
-    let declared = progress.declared.clone().filter(|one| owns(&one.name));
+    let mut places: BTreeSet<ZoneKey> = view.meta.places().into_iter().collect();
+    if places.is_empty() && view.meta.held {
+        // Objects of earlier versions do not say which zones they have.
+        places.extend(zone.clone());
+    }
+    places.extend(progress.declared.keys().cloned());
+    let place = |zone: ZoneKey| {
+        let active = state.catalog.active_zone(&zone);
+        let declarer = state.declarers.get(&zone);
+        let mut others = active.into_iter().chain(declarer);
+        let declared = progress.declared.get(&zone);
+        let place = Place {
+            site: ctx.settings.sites.get(&zone.group).cloned(),
+            passed_on: others.any(|other| other != object),
+            declared: declared.cloned(),
+            event: declared.and_then(|_| state.zone_events.get(&zone).cloned()),
+        };
+        (zone, place)
+    };
+    let lead = ctx.settings.sites.get(view.group).map(|site| &*site.lead);
     Some(Observed {
         meta: view.meta.clone(),
-        name: view.name.cloned(),
         records: view.name.map_or_else(Vec::new, |zone| {
-            hosts::with_addresses(zone, view.records, &ctx.settings.server.address)
+            hosts::with_addresses(zone, view.records, lead.unwrap_or_default())
         }),
         tenancy: view.tenancy,
-        standing: view.standing.clone(),
-        event: declared
-            .as_ref()
-            .and_then(|one| state.zone_events.get(&one.name).cloned()),
-        declared,
-        retiring: progress.retiring,
+        wanted: zone.filter(|_| view.standing == ZoneStanding::Active),
+        standing: view.standing,
+        places: places.into_iter().map(place).collect(),
     })
 }
 
-fn plan(observed: &Observed, tenure: Tenure) -> Plan {
-    let meta = &observed.meta;
-    match (&observed.standing, &observed.name) {
-        (ZoneStanding::Active, Some(name)) => {
-            let wanted = Declared {
-                name: name.clone(),
-                generation: meta.generation,
-                allowed: meta.allowed.as_deref().map(Into::into),
-            };
-            match &observed.declared {
-                Some(before) if before.name != *name => Plan::Retire(before.name.clone()),
-                _ if !meta.held => Plan::Hold(MetadataPatch::hold(meta)),
-                Some(before) if *before == wanted => Plan::Report,
-                Some(_) | None => Plan::Declare(declaration(observed, name, tenure)),
-            }
-        }
-        (ZoneStanding::Duplicate(_), _) if meta.held => Plan::Release(MetadataPatch::release(meta)),
-        (ZoneStanding::Active | ZoneStanding::Duplicate(_) | ZoneStanding::Invalid(_), _) => {
-            Plan::Report
-        }
-        (ZoneStanding::Leaving | ZoneStanding::Succeeded(_), _) if !meta.held => Plan::Rest,
-        (ZoneStanding::Succeeded(_), _) | (ZoneStanding::Leaving, None) => {
-            Plan::Release(MetadataPatch::release(meta))
-        }
-        // Its author says not to wait for servers; what is left is still tried.
-        (ZoneStanding::Leaving, Some(_)) if meta.abandoned => {
-            Plan::Release(MetadataPatch::release(meta))
-        }
-        (ZoneStanding::Leaving, Some(name)) => leave(observed, name, tenure),
+impl Observed {
+    /// The zones that the object is to have no longer.
+    fn former(&self) -> impl Iterator<Item = (&ZoneKey, &Place)> {
+        let places = self.places.iter();
+        places.filter(|(zone, _)| Some(*zone) != self.wanted.as_ref())
+    }
+
+    /// What the engine is to be told of the zone that is wanted.
+    fn wish(&self) -> Declared {
+        let allowed = self.meta.allowed.as_deref().map(Into::into);
+        Declared::Wanted(self.meta.generation, allowed)
+    }
+
+    /// The place of the zone that is wanted.
+    fn place(&self) -> Option<&Place> {
+        self.places.get(self.wanted.as_ref()?)
     }
 }
 
-/// A zone on its way out: the engine must know it, so that what we wrote can be taken away.
-fn leave(observed: &Observed, name: &Name, tenure: Tenure) -> Plan {
-    if observed.declared.is_none() {
-        return Plan::Declare(declaration(observed, name, tenure));
+impl Place {
+    /// Whether nothing of it is left, or it is another object's business.
+    fn is_done(&self) -> bool {
+        let state = self.event.as_ref().map(|event| &event.state);
+        let is_gone = self.declared == Some(Declared::TakenBack) && state == Some(&ZoneState::Gone);
+        self.passed_on || is_gone
     }
-    let state = observed.event.as_ref().map(|event| &event.state);
-    match state {
-        Some(ZoneState::Gone) if observed.retiring => {
-            Plan::Release(MetadataPatch::release(&observed.meta))
+}
+
+fn plan(observed: &Observed) -> Plan {
+    let meta = &observed.meta;
+    if matches!(observed.standing, ZoneStanding::Invalid(_)) {
+        return Plan::Report;
+    }
+    let written: BTreeSet<ZoneKey> = meta.places().into_iter().collect();
+    if meta.life == Life::Deleting && (meta.abandoned || !meta.held) {
+        // Its author says not to wait for servers; what is left is still tried.
+        return match meta.held {
+            true => Plan::Write(BTreeSet::new()),
+            false => Plan::Rest,
+        };
+    }
+    if let Some(wanted) = &observed.wanted {
+        if !meta.held || !observed.places.contains_key(wanted) {
+            let places = observed.places.keys().chain([wanted]);
+            return Plan::Write(places.cloned().collect());
         }
-        _ if observed.retiring => Plan::Report,
-        Some(ZoneState::Ready | ZoneState::Degraded(_) | ZoneState::Gone) => {
-            Plan::Retire(name.clone())
+        let declared = observed.place().and_then(|place| place.declared.clone());
+        if declared != Some(observed.wish()) {
+            return Plan::Declare(wanted.clone(), observed.wish());
+        }
+    }
+    if let Some(plan) = observed
+        .former()
+        .find_map(|(zone, place)| leave(zone, place))
+    {
+        return plan;
+    }
+    let left = observed.former().filter(|(_, place)| !place.is_done());
+    let left = left.map(|(zone, _)| zone).chain(&observed.wanted);
+    let left: BTreeSet<ZoneKey> = left.cloned().collect();
+    if left != written || left.is_empty() == meta.held {
+        return Plan::Write(left);
+    }
+    Plan::Report
+}
+
+/// A zone that is to go. One that Bindery made is deleted as it is; of others, the engine must know what is
+/// in them, so that what we wrote can be taken away.
+fn leave(zone: &ZoneKey, place: &Place) -> Option<Plan> {
+    let tenure = place.site.as_ref()?.tenure;
+    if place.passed_on || place.declared == Some(Declared::TakenBack) {
+        return None;
+    }
+    let state = place.event.as_ref().map(|event| &event.state);
+    match (tenure, &place.declared, state) {
+        (Tenure::Managed, ..) => Some(Plan::TakeBack(zone.clone(), tenure)),
+        (Tenure::External, None, _) => Some(Plan::Declare(zone.clone(), Declared::Leaving)),
+        (_, _, Some(ZoneState::Ready | ZoneState::Degraded(_) | ZoneState::Gone)) => {
+            Some(Plan::TakeBack(zone.clone(), tenure))
         }
         // Nothing of ours can be in a zone that the server does not have.
-        Some(ZoneState::Failed(fault)) if fault.kind == FaultKind::NoSuchZone => {
-            Plan::Retire(name.clone())
+        (_, _, Some(ZoneState::Failed(fault))) if fault.kind == FaultKind::NoSuchZone => {
+            Some(Plan::TakeBack(zone.clone(), tenure))
         }
-        Some(ZoneState::Failed(_) | ZoneState::Opening) | None => Plan::Report,
+        (_, _, Some(ZoneState::Failed(_) | ZoneState::Opening) | None) => None,
     }
 }
 
-fn declaration(observed: &Observed, name: &Name, tenure: Tenure) -> ZoneDeclaration {
-    ZoneDeclaration {
-        zone: name.clone(),
-        owner: Id::clone(&observed.meta.object),
-        generation: observed.meta.generation,
-        hosting: match tenure {
-            Tenure::Managed => Hosting::Served(observed.records.clone()),
-            Tenure::External => Hosting::Elsewhere,
-        },
-        tenancy: observed.tenancy,
-        allowed: observed.meta.allowed.as_deref().map(Into::into),
-    }
-}
-
-/// Carries out what is to be done, apart from telling.
+/// Writes down which zones the object may have on servers.
 ///
-/// Cancellation: a patch on its way is applied or not; the next visit sees which.
-async fn apply(object: &Id, ctx: &Context, plan: Plan) -> Result<(), Error> {
-    match plan {
-        Plan::Hold(patch) | Plan::Release(patch) => {
-            let newest = ctx.cluster.write_metadata(object, &patch.body()).await?;
-            ctx.see(object.kind, newest);
-        }
-        Plan::Declare(declaration) => declare(object, ctx, declaration),
-        Plan::Retire(name) => {
-            let mut state = ctx.state();
-            let leaving = state.catalog.meta(object).map(|meta| meta.life);
-            let progress = state.zones.entry(Id::clone(object)).or_default();
-            if leaving == Some(Life::Deleting) {
-                progress.retiring = true;
-            } else {
-                progress.declared = None;
-                state.declarers.remove(&name);
-                state.zone_events.remove(&name);
-            }
-            ctx.engine.retire_zone(name);
-        }
-        Plan::Report | Plan::Rest => {}
+/// Cancellation: the patch is applied or not; the next visit sees which.
+async fn write(
+    object: &Id,
+    ctx: &Context,
+    meta: &Meta,
+    places: &BTreeSet<ZoneKey>,
+) -> Result<(), Error> {
+    let patch = MetadataPatch::places(meta, places);
+    let newest = ctx.cluster.write_metadata(object, &patch.body()).await?;
+    ctx.see(object.kind, newest);
+    let mut state = ctx.state();
+    let progress = state.zones.entry(Id::clone(object)).or_default();
+    let gone: Vec<ZoneKey> = progress
+        .declared
+        .extract_if(.., |zone, _| !places.contains(zone))
+        .map(|(zone, _)| zone)
+        .collect();
+    for zone in &gone {
+        state.disown(object, zone);
     }
+    drop(state);
     Ok(())
 }
 
 /// Hands a zone to the engine.
-fn declare(object: &Id, ctx: &Context, declaration: ZoneDeclaration) {
+fn declare(object: &Id, ctx: &Context, observed: &Observed, (zone, what): (ZoneKey, Declared)) {
+    let site = ctx.settings.sites.get(&zone.group);
+    let declaration = ZoneDeclaration {
+        zone: zone.name.clone(),
+        owner: Id::clone(object),
+        generation: observed.meta.generation,
+        hosting: match (site.map(|site| site.tenure), &what) {
+            (Some(Tenure::Managed), Declared::Wanted(..)) => {
+                Hosting::Served(observed.records.clone())
+            }
+            (Some(Tenure::Managed | Tenure::External) | None, _) => Hosting::Elsewhere,
+        },
+        tenancy: match what {
+            Declared::Wanted(..) => observed.tenancy,
+            Declared::Leaving | Declared::TakenBack => Tenancy::Shared,
+        },
+        allowed: observed.meta.allowed.as_deref().map(Into::into),
+    };
     let mut state = ctx.state();
-    let name = declaration.zone.clone();
-    state.declarers.insert(name.clone(), Id::clone(object));
-    state.zone_events.remove(&name);
+    state.own(object, &zone);
+    // Under the lock, so that what is said of one zone arrives in its order.
+    ctx.engine.declare_zone(&zone.group, declaration);
     let progress = state.zones.entry(Id::clone(object)).or_default();
-    progress.retiring = false;
-    progress.declared = Some(Declared {
-        name,
-        generation: declaration.generation,
-        allowed: declaration.allowed.clone(),
-    });
-    ctx.engine.declare_zone(declaration);
+    progress.declared.insert(zone, what);
+}
+
+/// Lets the engine take a zone back.
+fn take_back(object: &Id, ctx: &Context, zone: ZoneKey, tenure: Tenure) {
+    let mut state = ctx.state();
+    state.own(object, &zone);
+    match tenure {
+        Tenure::Managed => ctx.engine.raze_zone(zone.clone()),
+        Tenure::External => ctx.engine.retire_zone(zone.clone()),
+    }
+    let progress = state.zones.entry(Id::clone(object)).or_default();
+    progress.declared.insert(zone, Declared::TakenBack);
 }
 
 /// Tells the zone's author how it is, not more often than once in a while.
@@ -267,14 +338,14 @@ async fn report(object: &Id, ctx: &Context, observed: &Observed) -> Result<Visit
     }
     // Listing the zone's objects is dear, so it is not done for each of them that changes.
     let members = conditions::MemberList::new(&ctx.state(), object);
-    let Some(said) = conditions::conditions(observed, &members, &ctx.settings) else {
+    let Some(said) = conditions::conditions(observed, &members) else {
         return Ok(Visit::OnChange);
     };
     let mut wrote = false;
     write_status(object, ctx, |seen, moment| {
         wrote = true;
         let said = (said.as_slice(), &members);
-        conditions::status(observed, said, (seen, moment), &ctx.settings)
+        conditions::status(observed, said, (seen, moment))
     })
     .await?;
     let ready = &said[0];

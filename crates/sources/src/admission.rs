@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bindery_core::{Claim, Name, Problem, Record, RecordData, RecordKey, reason::Reason};
+use bindery_core::{
+    Claim, Group, Name, Problem, Record, RecordData, RecordKey, ZoneKey, reason::Reason,
+};
 use serde_json::{Value, json};
 
-use crate::meta::{FINALIZER, Meta, PUBLISHED, ZONE};
+use crate::meta::{FINALIZER, Meta, ON_CLUSTER, PUBLISHED, ZONE};
 
 /// The longest text of lines in one object. Kubernetes allows 256 KiB for all annotations of an
 /// object together; the rest is left to others.
@@ -39,10 +41,21 @@ impl MetadataPatch {
         })
     }
 
-    /// The patch that gives an object our finalizer and nothing more.
+    /// The patch after which a zone object says that it may have these zones on servers, and is held
+    /// as long as there are any.
     #[must_use]
-    pub fn hold(meta: &Meta) -> Self {
-        Self::new(meta, Hold::Keep, BTreeMap::new())
+    pub fn places(meta: &Meta, places: &BTreeSet<ZoneKey>) -> Self {
+        let line = |place: &ZoneKey| match place.group.name() {
+            Some(cluster) => format!("{} {cluster}", place.name),
+            None => place.name.to_string(),
+        };
+        let text = places.iter().map(line).collect::<Vec<_>>().join("\n");
+        let (hold, text) = if places.is_empty() {
+            (Hold::Release, None)
+        } else {
+            (Hold::Keep, Some(text))
+        };
+        Self::new(meta, hold, notes(text, meta, meta.zone.as_deref()))
     }
 
     /// The patch that takes our finalizer from an object and nothing more.
@@ -77,28 +90,29 @@ enum Hold {
 /// A problem where it would be too long.
 pub(crate) fn before(
     meta: &Meta,
-    carried: &[Record],
-    claims: &[Claim],
+    carried: &[(Group, Record)],
+    claims: &[(Group, Claim)],
     zone: Option<&str>,
 ) -> Result<Option<MetadataPatch>, Problem> {
-    let known: BTreeSet<(RecordKey, &RecordData)> = carried
+    let known: BTreeSet<(&Group, RecordKey, &RecordData)> = carried
         .iter()
-        .map(|record| (record.key(), &record.data))
+        .map(|(group, record)| (group, record.key(), &record.data))
         .collect();
-    let mut claimed = claims
-        .iter()
-        .flat_map(|claim| claim.data.iter().map(|data| (claim.key.clone(), data)));
+    let mut claimed = claims.iter().flat_map(|(group, claim)| {
+        let data = claim.data.iter();
+        data.map(move |data| (group, claim.key.clone(), data))
+    });
     if claims.is_empty() || (meta.held && claimed.all(|line| known.contains(&line))) {
         return Ok(None);
     }
     let wanted = lines(claims);
-    let present: BTreeSet<(&Name, &RecordData)> = wanted
+    let present: BTreeSet<(&Group, &Name, &RecordData)> = wanted
         .iter()
-        .map(|record| (&record.name, &record.data))
+        .map(|(group, record)| (group, &record.name, &record.data))
         .collect();
     let leaving = carried
         .iter()
-        .filter(|record| !present.contains(&(&record.name, &record.data)))
+        .filter(|(group, record)| !present.contains(&(group, &record.name, &record.data)))
         .cloned();
     let text = text(wanted.iter().cloned().chain(leaving).collect());
     if text.len() > PUBLISHED_LEN_MAX {
@@ -113,7 +127,11 @@ pub(crate) fn before(
 
 /// What the object's metadata must say once nothing but these claims is left in DNS; `None` where
 /// it does.
-pub(crate) fn after(meta: &Meta, claims: &[Claim], zone: Option<&str>) -> Option<MetadataPatch> {
+pub(crate) fn after(
+    meta: &Meta,
+    claims: &[(Group, Claim)],
+    zone: Option<&str>,
+) -> Option<MetadataPatch> {
     if claims.is_empty() {
         let clean = !meta.held && meta.published.is_empty() && meta.zone.is_none();
         let annotations = notes(None, meta, None);
@@ -139,15 +157,28 @@ fn notes(
     notes
 }
 
-fn lines(claims: &[Claim]) -> Vec<Record> {
-    claims.iter().flat_map(Claim::records).collect()
+fn lines(claims: &[(Group, Claim)]) -> Vec<(Group, Record)> {
+    let records = claims.iter().flat_map(|(group, claim)| {
+        let records = claim.records();
+        records.map(move |record| (group.clone(), record))
+    });
+    records.collect()
 }
 
-fn text(mut lines: Vec<Record>) -> String {
+fn text(mut lines: Vec<(Group, Record)>) -> String {
     lines.sort();
     lines.dedup();
-    let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
-    lines.join("\n")
+    let mut text: Vec<String> = Vec::with_capacity(lines.len());
+    let mut above = &Group::UNNAMED;
+    for (group, record) in &lines {
+        if group != above {
+            let name = group.name().unwrap_or_default();
+            text.push(format!("{ON_CLUSTER}{name}"));
+            above = group;
+        }
+        text.push(record.to_string());
+    }
+    text.join("\n")
 }
 
 fn too_long(len: usize) -> Problem {

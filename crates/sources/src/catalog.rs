@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bindery_core::selector::{LabelIndex, Labels, Selector};
-use bindery_core::{Few, Id, Kind, Name, ObjectRef, Problem};
+use bindery_core::{Few, Group, Id, Kind, Name, ObjectRef, Problem, ZoneKey};
 
+use crate::groups::Groups;
 use crate::meta::Meta;
 use crate::names::NameIndex;
 use crate::reading::{Endpoint, Object, RecordWish, Spec, ZoneWish};
@@ -17,6 +18,7 @@ use crate::zones::{ZoneBook, ZoneEntry, ZoneView};
 /// which they were seen; a change costs what it concerns.
 #[derive(Debug, Default)]
 pub struct Catalog {
+    pub(crate) groups: Groups,
     pub(crate) zones: ZoneBook,
     pub(crate) records: BTreeMap<Id, Box<RecordEntry>>,
     pub(crate) endpoints: BTreeMap<Id, EndpointEntry>,
@@ -43,6 +45,21 @@ pub(crate) struct EndpointEntry {
 }
 
 impl Catalog {
+    /// An empty catalog of objects whose zones are on these groups of servers.
+    #[must_use]
+    pub fn new(groups: Groups) -> Self {
+        Self {
+            groups,
+            ..Self::default()
+        }
+    }
+
+    /// Whether there are such servers.
+    #[must_use]
+    pub fn has_group(&self, group: &Group) -> bool {
+        self.groups.has(group)
+    }
+
     /// Takes in an object as it was seen, and returns the objects to decide again. A version that is
     /// not newer than the known one changes nothing.
     pub fn upsert(&mut self, object: Object) -> BTreeSet<Id> {
@@ -168,11 +185,11 @@ impl Catalog {
         self.zones.view(object)
     }
 
-    /// The zone object that is active under a name.
+    /// The zone object that is active under a name on its servers.
     #[must_use]
-    pub fn active_zone(&self, name: &Name) -> Option<&Id> {
+    pub fn active_zone(&self, zone: &ZoneKey) -> Option<&Id> {
         self.zones
-            .active(name.as_wire())
+            .active(zone.name.as_wire(), Some(&zone.group))
             .map(|entry| &entry.meta.object)
     }
 
@@ -278,6 +295,14 @@ impl Catalog {
         affected: &mut BTreeSet<Id>,
     ) {
         let id = Id::clone(&meta.object);
+        let placed = wish.and_then(|wish| match self.groups.place(&wish.clusters) {
+            Ok(group) => Ok((group, wish)),
+            Err(problem) => Err([problem].into()),
+        });
+        let (group, wish) = match placed {
+            Ok((group, wish)) => (group, Ok(wish)),
+            Err(problems) => (Group::UNNAMED, Err(problems)),
+        };
         if let Some(known) = self.zones.get(&id)
             && known.wish == wish
             && known.meta.life == meta.life
@@ -288,11 +313,11 @@ impl Catalog {
                 affected.insert(Id::clone(&id));
             }
             self.zones.remove(&id);
-            self.zones.insert(ZoneEntry { meta, wish });
+            self.zones.insert(ZoneEntry { meta, group, wish });
             return;
         }
         affected.insert(Id::clone(&id));
-        self.change_zone(&id, Some(ZoneEntry { meta, wish }), affected);
+        self.change_zone(&id, Some(ZoneEntry { meta, group, wish }), affected);
     }
 
     /// Puts a zone in place of the known one and finds everything that this concerns.

@@ -1,16 +1,17 @@
 //! What one object asks of DNS, and what has to happen next for it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use bindery_api::DeclaredEndpoint;
 use bindery_core::{
-    Claim, Declaration, Id, Name, ObjectRef, Problem, Record, RecordKey, RecordType, reason::Reason,
+    Claim, Declaration, Group, Id, Name, ObjectRef, Part, Problem, Record, RecordKey, RecordType,
+    reason::Reason,
 };
 
 use crate::admission::{self, MetadataPatch};
 use crate::catalog::{Catalog, EndpointEntry, RecordEntry};
-use crate::meta::{Life, Meta};
+use crate::meta::{CLUSTER, Life, Meta};
 use crate::reading::{RecordWish, ZoneWish};
 use crate::zones::{ZoneEntry, ZoneStanding};
 
@@ -21,8 +22,9 @@ pub enum Step {
     Hold,
     /// This has to be written into the object before its claims may reach DNS.
     Admit(MetadataPatch),
-    /// The object may be declared. The revision is the caller's to choose.
-    Declare(Declaration),
+    /// The object may be declared, in one part for each group of servers that it concerns; there is at
+    /// least one. The revision is the caller's to choose.
+    Declare(Vec<Part>),
 }
 
 /// What was decided for one object.
@@ -53,13 +55,13 @@ impl Catalog {
         if let Some(entry) = self.endpoints.get(object) {
             return Some(self.decide_endpoints(entry, free));
         }
-        self.ghosts.get(object).map(withdraw)
+        self.ghosts.get(object).map(|meta| self.withdraw(meta))
     }
 
     fn decide_record(&self, entry: &RecordEntry, free: Free<'_>) -> Decision {
         let RecordEntry { meta, wish, .. } = entry;
         if meta.life == Life::Deleting {
-            return withdraw(meta);
+            return self.withdraw(meta);
         }
         let mut problems = wish.problems.to_vec();
         let zone = match self.zone_of(entry) {
@@ -74,7 +76,7 @@ impl Catalog {
             if !meta.published.is_empty() && self.zones.is_broken_in(&meta.object.namespace) {
                 return held(Vec::new(), problems);
             }
-            return withdraw_with(meta, problems);
+            return self.withdraw_with(meta, problems);
         };
         let zones = vec![Id::clone(&zone.meta.object)];
         if !wish.problems.is_empty() {
@@ -84,7 +86,9 @@ impl Catalog {
             Ok(claim) => {
                 let mark = wishes.name.to_string();
                 let mark = Some(mark.trim_end_matches('.'));
-                decision(meta, vec![claim], mark, free).within(zones, problems)
+                let claims = vec![(zone.group.clone(), claim)];
+                let decision = self.decision(meta, claims, mark, free);
+                decision.within(zones, problems)
             }
             Err(problem) => {
                 problems.push(problem);
@@ -96,7 +100,7 @@ impl Catalog {
     fn decide_endpoints(&self, entry: &EndpointEntry, free: Free<'_>) -> Decision {
         let EndpointEntry { meta, wishes } = entry;
         if meta.life == Life::Deleting {
-            return withdraw(meta);
+            return self.withdraw(meta);
         }
         let mut problems = Vec::new();
         let mut claims = Vec::new();
@@ -104,7 +108,7 @@ impl Catalog {
         for wish in wishes {
             match wish {
                 Err(wrong) => problems.extend(wrong.iter().cloned()),
-                Ok(wanted) => match self.endpoint_claim(wanted) {
+                Ok(wanted) => match self.endpoint_claim(wanted, meta) {
                     Ok((claim, zone)) => {
                         claims.push(claim);
                         zones.push(zone);
@@ -123,23 +127,35 @@ impl Catalog {
             decision.wishes = wishes.len();
             return decision;
         }
-        let mut decision = decision(meta, claims, None, free).within(zones, problems);
+        let mut decision = self.decision(meta, claims, None, free);
+        decision = decision.within(zones, problems);
         decision.wishes = wishes.len();
         decision
     }
 
-    fn endpoint_claim(&self, wanted: &DeclaredEndpoint) -> Result<(Claim, Id), Problem> {
+    fn endpoint_claim(
+        &self,
+        wanted: &DeclaredEndpoint,
+        meta: &Meta,
+    ) -> Result<((Group, Claim), Id), Problem> {
         let field = format!("spec.endpoints[{}]", wanted.index);
         let name = &wanted.key.name;
+        let group = meta.cluster.as_deref().map(Group::named);
         let zone = name
             .suffixes()
-            .find_map(|suffix| self.zones.active(suffix))
+            .find_map(|suffix| self.zones.active(suffix, group.as_ref()))
             .and_then(|zone| Some((zone, zone.wish.as_ref().ok()?)));
         let Some((zone, wish)) = zone else {
             return Err(Problem {
                 field: format!("{field}.dnsName"),
                 reason: Reason::NoMatchingZone,
-                message: format!("no DNSZone has a name that {name} ends in: create one"),
+                message: match &group {
+                    Some(group) => format!(
+                        "no DNSZone on {group} has a name that {name} ends in: create one, or correct \
+                         the annotation {CLUSTER}"
+                    ),
+                    None => format!("no DNSZone has a name that {name} ends in: create one"),
+                },
             });
         };
         refuse_apex_alias(&wanted.key, &wish.name, &format!("{field}.recordType"))?;
@@ -150,7 +166,58 @@ impl Catalog {
             data: wanted.data.as_slice().into(),
             field: field.into(),
         };
-        Ok((claim, Id::clone(&zone.meta.object)))
+        Ok(((zone.group.clone(), claim), Id::clone(&zone.meta.object)))
+    }
+
+    fn decision(
+        &self,
+        meta: &Meta,
+        claims: Vec<(Group, Claim)>,
+        mark: Option<&str>,
+        free: Free<'_>,
+    ) -> Decision {
+        let mut lines = meta.lines();
+        // What is on servers that are gone for good may be given up.
+        lines.retain(|(group, _)| !meta.abandoned || self.groups.has(group));
+        let carried: BTreeSet<(&Group, RecordKey)> = lines
+            .iter()
+            .map(|(group, line)| (group, line.key()))
+            .collect();
+        let carriable: Vec<(Group, Claim)> = claims
+            .iter()
+            .filter(|(group, claim)| {
+                carried.contains(&(group, claim.key.clone())) || free(group, &claim.key)
+            })
+            .cloned()
+            .collect();
+        let step = match admission::before(meta, &lines, &carriable, mark) {
+            Ok(Some(patch)) => Step::Admit(patch),
+            Ok(None) => Step::Declare(parts(meta, claims, lines)),
+            Err(problem) => return held(Vec::new(), vec![problem]),
+        };
+        Decision {
+            zones: Vec::new(),
+            problems: Vec::new(),
+            wishes: 1,
+            step,
+            settled: admission::after(meta, &carriable, mark),
+        }
+    }
+
+    /// An object that goes takes along what it has in DNS, however broken its spec is.
+    fn withdraw(&self, meta: &Meta) -> Decision {
+        if meta.abandoned && meta.held && meta.life == Life::Deleting {
+            return Decision {
+                step: Step::Admit(MetadataPatch::release(meta)),
+                ..held(Vec::new(), Vec::new())
+            };
+        }
+        self.withdraw_with(meta, Vec::new())
+    }
+
+    fn withdraw_with(&self, meta: &Meta, problems: Vec<Problem>) -> Decision {
+        let decision = self.decision(meta, Vec::new(), None, &|_, _| false);
+        decision.within(Vec::new(), problems)
     }
 
     /// The zone that a record belongs to; where there is a problem, perhaps the one that it is
@@ -188,12 +255,14 @@ impl Catalog {
                     names.join(" and ")
                 );
                 // Two zones that overlap must not take a record out of DNS.
+                let lines = entry.meta.lines();
                 let stays = selecting
                     .iter()
                     .filter_map(|zone| self.usable(zone).ok())
-                    .find(|(_, wish)| {
+                    .find(|(zone, wish)| {
                         let mark = entry.meta.zone.as_deref();
                         mark == Some(wish.name.to_string().trim_end_matches('.'))
+                            && lines.iter().any(|(group, _)| *group == zone.group)
                     });
                 Err((zone_problem(Reason::Conflict, message), stays))
             }
@@ -254,8 +323,8 @@ fn refuse_apex_alias(key: &RecordKey, zone: &Name, field: &str) -> Result<(), Pr
     Ok(())
 }
 
-/// Tells whether nothing of others stands where a record set is wanted.
-pub type Free<'a> = &'a dyn Fn(&RecordKey) -> bool;
+/// Tells whether nothing of others stands where a record set is wanted, on these servers.
+pub type Free<'a> = &'a dyn Fn(&Group, &RecordKey) -> bool;
 
 impl Decision {
     fn within(mut self, zones: Vec<Id>, mut problems: Vec<Problem>) -> Self {
@@ -265,28 +334,6 @@ impl Decision {
             problems,
             ..self
         }
-    }
-}
-
-fn decision(meta: &Meta, claims: Vec<Claim>, mark: Option<&str>, free: Free<'_>) -> Decision {
-    let lines = meta.lines();
-    let carried: BTreeSet<RecordKey> = lines.iter().map(Record::key).collect();
-    let carriable: Vec<Claim> = claims
-        .iter()
-        .filter(|claim| carried.contains(&claim.key) || free(&claim.key))
-        .cloned()
-        .collect();
-    let step = match admission::before(meta, &lines, &carriable, mark) {
-        Ok(Some(patch)) => Step::Admit(patch),
-        Ok(None) => Step::Declare(declaration(meta, claims, lines)),
-        Err(problem) => return held(Vec::new(), vec![problem]),
-    };
-    Decision {
-        zones: Vec::new(),
-        problems: Vec::new(),
-        wishes: 1,
-        step,
-        settled: admission::after(meta, &carriable, mark),
     }
 }
 
@@ -300,31 +347,30 @@ fn held(zones: Vec<Id>, problems: Vec<Problem>) -> Decision {
     }
 }
 
-/// An object that goes takes along what it has in DNS, however broken its spec is.
-fn withdraw(meta: &Meta) -> Decision {
-    if meta.abandoned && meta.held && meta.life == Life::Deleting {
-        return Decision {
-            step: Step::Admit(MetadataPatch::release(meta)),
-            ..held(Vec::new(), Vec::new())
-        };
-    }
-    withdraw_with(meta, Vec::new())
-}
-
-fn withdraw_with(meta: &Meta, problems: Vec<Problem>) -> Decision {
-    decision(meta, Vec::new(), None, &|_| false).within(Vec::new(), problems)
-}
-
-fn declaration(meta: &Meta, claims: Vec<Claim>, published: Vec<Record>) -> Declaration {
-    Declaration {
+/// An object's claims and lines, group by group.
+fn parts(meta: &Meta, claims: Vec<(Group, Claim)>, lines: Vec<(Group, Record)>) -> Vec<Part> {
+    let mut parts: BTreeMap<Group, Declaration> = BTreeMap::new();
+    let part = || Declaration {
         owner: Id::clone(&meta.object),
         generation: meta.generation,
         revision: 0,
         since: meta.created,
-        claims,
-        published,
+        claims: Vec::new(),
+        published: Vec::new(),
         adoption: meta.adoption,
+    };
+    for (group, claim) in claims {
+        let part = parts.entry(group).or_insert_with(part);
+        part.claims.push(claim);
     }
+    for (group, line) in lines {
+        let part = parts.entry(group).or_insert_with(part);
+        part.published.push(line);
+    }
+    if parts.is_empty() {
+        parts.insert(Group::UNNAMED, part());
+    }
+    parts.into_iter().collect()
 }
 
 fn not_selected(namespace: &str) -> Problem {

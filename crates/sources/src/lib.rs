@@ -10,6 +10,7 @@ pub mod reading;
 mod admission;
 mod catalog;
 mod decision;
+mod groups;
 mod names;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ pub use admission::MetadataPatch;
 pub use bindery_core::Id;
 pub use catalog::Catalog;
 pub use decision::{Decision, Free, Step};
+pub use groups::Groups;
 pub use meta::{Life, Meta};
 pub use reading::{Object, Spec};
 pub use zones::{ZoneStanding, ZoneView};

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use bindery_core::{Adoption, Kind, ObjectRef, Record};
+use bindery_core::{Adoption, Group, Kind, Name, ObjectRef, Record, ZoneKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// The finalizer that holds an object until its records are gone from DNS.
 pub const FINALIZER: &str = "bindery.dev/dns";
-/// The annotation with the zone-file lines that an object has, or is about to have, in DNS.
+/// The annotation with the zone-file lines that an object has, or is about to have, in DNS; those on a
+/// cluster with a name after a line that names it. On a zone, the zones that it has on servers.
 pub const PUBLISHED: &str = "bindery.dev/published";
 /// The annotation by which an author lets Bindery take over records that it did not write.
 pub const ADOPT: &str = "bindery.dev/adopt";
@@ -15,8 +16,13 @@ pub const ADOPT: &str = "bindery.dev/adopt";
 pub const ABANDON: &str = "bindery.dev/abandon";
 /// The annotation on a zone that lets a held plan through: its digest.
 pub const ALLOW_PLAN: &str = "bindery.dev/allow-plan";
+/// The annotation on endpoints that says on which cluster their zones are, where several have the name.
+pub const CLUSTER: &str = "bindery.dev/cluster";
 /// The annotation with the name of the zone that a record is in, as bindy's users know it.
 pub const ZONE: &str = "bindy.firestoned.io/zone";
+
+/// What begins a line before the lines on a cluster; a comment in a zone file.
+pub(crate) const ON_CLUSTER: &str = "; on cluster ";
 
 /// Whether an object is to stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +60,8 @@ pub struct Meta {
     pub abandoned: bool,
     /// What [`ALLOW_PLAN`] says.
     pub allowed: Option<Box<str>>,
+    /// What [`CLUSTER`] says.
+    pub cluster: Option<Box<str>>,
 }
 
 impl Meta {
@@ -91,6 +99,7 @@ impl Meta {
             zone: note(ZONE).map(Into::into),
             abandoned: note(ABANDON) == Some("true"),
             allowed: note(ALLOW_PLAN).map(Into::into),
+            cluster: note(CLUSTER).map(Into::into),
             adoption: match note(ADOPT) {
                 Some("true") => Adoption::Take,
                 Some(_) | None => Adoption::Refuse,
@@ -98,13 +107,34 @@ impl Meta {
         })
     }
 
-    /// The lines that the object may have in DNS. A line that cannot be read was not written by us.
+    /// The lines that the object may have in DNS, and on which servers. A line that cannot be read was
+    /// not written by us.
     #[must_use]
-    pub fn lines(&self) -> Vec<Record> {
-        self.published
-            .lines()
-            .filter_map(|line| line.parse().ok())
-            .collect()
+    pub fn lines(&self) -> Vec<(Group, Record)> {
+        let mut group = Group::UNNAMED;
+        let mut lines = Vec::new();
+        for line in self.published.lines() {
+            if let Some(name) = line.strip_prefix(ON_CLUSTER) {
+                group = Group::named(name);
+            } else if let Ok(record) = line.parse() {
+                lines.push((group.clone(), record));
+            }
+        }
+        lines
+    }
+
+    /// The zones that a zone object may have on servers.
+    #[must_use]
+    pub fn places(&self) -> Vec<ZoneKey> {
+        let place = |line: &str| {
+            let (name, group) = match line.split_once(' ') {
+                Some((name, cluster)) => (name, Group::named(cluster)),
+                None => (line, Group::UNNAMED),
+            };
+            let name = Name::parse(name).ok()?;
+            Some(ZoneKey { name, group })
+        };
+        self.published.lines().filter_map(place).collect()
     }
 
     /// Whether anything but the version differs.

@@ -52,6 +52,8 @@ pub struct ZoneWish {
     pub records: Box<[Record]>,
     /// Whether what others write into it is removed.
     pub tenancy: Tenancy,
+    /// The clusters that it names, each after the field that does.
+    pub clusters: Box<[(&'static str, String)]>,
 }
 
 /// What a record object asks for, whatever its zone.
@@ -108,6 +110,7 @@ fn zone(spec: Value) -> Result<ZoneWish, Box<[Problem]>> {
     Ok(ZoneWish {
         records: zone.records().into(),
         tenancy: zone.tenancy,
+        clusters: zone.clusters.into(),
         name: zone.name,
         ttl: zone.ttl,
         selectors: zone.selectors.into(),

@@ -1,12 +1,13 @@
 //! Decisions from short manifests, and properties over many of them.
 
+mod clusters;
 mod properties;
 
 use bindery_core::{Kind, ObjectRef, Record};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use crate::{Catalog, Decision, Object, Step, ZoneStanding};
+use crate::{Catalog, Decision, Groups, Object, Step, ZoneStanding};
 
 /// Reads manifests as an API server would give them out: each line of text is one object,
 /// `KIND name@created {metadata} {spec}` in flow YAML.
@@ -58,7 +59,11 @@ fn kind(word: &str) -> Kind {
 }
 
 fn catalog(lines: &[&str]) -> Catalog {
-    let mut catalog = Catalog::default();
+    catalog_on(Groups::default(), lines)
+}
+
+fn catalog_on(groups: Groups, lines: &[&str]) -> Catalog {
+    let mut catalog = Catalog::new(groups);
     for line in lines {
         catalog.upsert(object(line));
     }
@@ -74,7 +79,9 @@ fn find(catalog: &Catalog, kind: Kind, name: &str) -> ObjectRef {
 
 fn decide(catalog: &Catalog, kind: Kind, name: &str) -> Decision {
     let object = find(catalog, kind, name);
-    catalog.decide(&object, &|_| true).expect("it makes claims")
+    catalog
+        .decide(&object, &|_, _| true)
+        .expect("it makes claims")
 }
 
 /// What is to be in DNS for an object, or the reasons why nothing is; what has to be written first
@@ -88,10 +95,18 @@ fn said(decision: &Decision) -> Vec<String> {
             let lines = lines.unwrap_or_default().lines();
             lines.map(|line| format!("[{line}]")).collect()
         }
-        Step::Declare(declaration) => {
-            let claims = declaration.claims.iter();
-            let records = claims.flat_map(bindery_core::Claim::records);
-            records.map(|record: Record| record.to_string()).collect()
+        Step::Declare(parts) => {
+            let claims = parts.iter().flat_map(|(group, part)| {
+                let claims = part.claims.iter();
+                claims.map(move |claim| (group.name(), claim))
+            });
+            let on =
+                |group: Option<&str>| group.map_or_else(String::new, |name| format!(" @{name}"));
+            let said = claims.flat_map(|(group, claim)| {
+                let records = claim.records();
+                records.map(move |record: Record| format!("{record}{}", on(group)))
+            });
+            said.collect()
         }
     };
     let problems = decision.problems.iter();
@@ -257,16 +272,16 @@ fn an_object_that_vanished_still_takes_its_lines_along() {
     let mut catalog = catalog(&[ZONE, WWW_HELD]);
     let www = find(&catalog, Kind::ARecord, "www");
     assert_eq!(catalog.remove(&www).len(), 1);
-    let Some(Step::Declare(declaration)) = catalog
-        .decide(&www, &|_| true)
+    let Some(Step::Declare(parts)) = catalog
+        .decide(&www, &|_, _| true)
         .map(|decision| decision.step)
     else {
         unreachable!("what has lines in DNS is withdrawn");
     };
-    assert!(declaration.claims.is_empty());
-    assert_eq!(declaration.published.len(), 1);
+    assert!(parts[0].1.claims.is_empty());
+    assert_eq!(parts[0].1.published.len(), 1);
     catalog.bury(&www);
-    assert_eq!(catalog.decide(&www, &|_| true), None);
+    assert_eq!(catalog.decide(&www, &|_, _| true), None);
 }
 
 #[test]
@@ -288,7 +303,7 @@ fn a_recreated_object_is_another_one() {
     // What the first one had in DNS is its own to take away.
     assert!(matches!(
         catalog
-            .decide(&before, &|_| true)
+            .decide(&before, &|_, _| true)
             .map(|decision| decision.step),
         Some(Step::Declare(_))
     ));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bindery_core::selector::Index;
 use bindery_core::zones::Tenancy;
-use bindery_core::{Few, Id, Name, Problem, Record};
+use bindery_core::{Few, Group, Id, Name, Problem, Record, ZoneKey};
 
 use crate::meta::{Life, Meta};
 use crate::reading::ZoneWish;
@@ -32,6 +32,8 @@ pub struct ZoneView<'a> {
     pub meta: &'a Meta,
     /// The zone's name, where it is valid.
     pub name: Option<&'a Name>,
+    /// The servers that it is to be on.
+    pub group: &'a Group,
     /// The records it starts with where Bindery serves it: SOA, NS and glue.
     pub records: &'a [Record],
     /// Whether what others write into it is removed.
@@ -40,9 +42,22 @@ pub struct ZoneView<'a> {
     pub standing: ZoneStanding,
 }
 
+impl ZoneView<'_> {
+    /// The zone on its servers, where it is valid.
+    #[must_use]
+    pub fn key(&self) -> Option<ZoneKey> {
+        Some(ZoneKey {
+            name: self.name?.clone(),
+            group: self.group.clone(),
+        })
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct ZoneEntry {
     pub(crate) meta: Meta,
+    /// The servers that it is to be on, where it is valid.
+    pub(crate) group: Group,
     pub(crate) wish: Result<ZoneWish, Box<[Problem]>>,
 }
 
@@ -60,7 +75,7 @@ pub(crate) struct ZoneBook {
     by_object: BTreeMap<(Arc<str>, Box<str>), Id>,
     /// Valid zones, by name.
     by_name: BTreeMap<Name, BTreeSet<Id>>,
-    /// Valid zones that are to stay, by name; the first is active.
+    /// Valid zones that are to stay, by name; the first on its servers is active.
     ranks: BTreeMap<Name, BTreeSet<Rank>>,
     selectors: Index<Id>,
     /// Zones that are to stay and that their authors have to correct.
@@ -84,10 +99,12 @@ impl ZoneBook {
         self.entries.get(self.by_object.get(&key)?)
     }
 
-    /// The object that is active under this name.
-    pub(crate) fn active(&self, name: &[u8]) -> Option<&ZoneEntry> {
-        let (.., id) = self.ranks.get(name)?.first()?;
-        self.entries.get(id)
+    /// The object that is active under this name, on these servers or, where none are given, the oldest
+    /// on any.
+    pub(crate) fn active(&self, name: &[u8], group: Option<&Group>) -> Option<&ZoneEntry> {
+        let ranks = self.ranks.get(name)?.iter();
+        let mut entries = ranks.filter_map(|(.., id)| self.entries.get(id));
+        entries.find(|entry| group.is_none_or(|group| entry.group == *group))
     }
 
     /// The zone objects that a record with these labels is selected by.
@@ -164,6 +181,7 @@ impl ZoneBook {
         Some(ZoneView {
             meta: &entry.meta,
             name: entry.wish.as_ref().ok().map(|wish| &wish.name),
+            group: &entry.group,
             records: entry.wish.as_ref().map_or(&[], |wish| &wish.records),
             tenancy: entry
                 .wish
@@ -180,7 +198,7 @@ impl ZoneBook {
             (Err(problems), Life::Alive) => return ZoneStanding::Invalid(problems.to_vec()),
         };
         let active = self
-            .active(wish.name.as_wire())
+            .active(wish.name.as_wire(), Some(&entry.group))
             .map(|entry| &entry.meta.object);
         match (active, entry.meta.life) {
             (Some(active), Life::Deleting) => ZoneStanding::Succeeded(Id::clone(active)),

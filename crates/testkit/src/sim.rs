@@ -1,16 +1,20 @@
 //! One run: users, faults and crashes from a seed; then quiet, in which everything must come right
 //! and stay so.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use bindery_core::{
-    Moment, Name, Record,
+    Group, Moment, Name, Record,
     fleet::{Member, Role},
     zones::Limits,
 };
 use bindery_embedded::api::{EmbeddedApi, Environment, Options, Seeded, Storage};
 use bindery_engine::{Engine, Servers, Station, ports::ZoneHost};
-use bindery_kube::{Clock, Controllers, ServerAddress, Settings, Tenure};
+use bindery_kube::{Clock, Controllers, Settings, Site, Tenure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, PostParams};
 use tokio::task::JoinSet;
@@ -19,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     api::FaultyApi,
     nameserver::FakeNameServer,
-    user::{User, ZONES, expected, id},
+    user::{Clusters, INSIDE, User, ZONES, expected, id},
     weather::{Crashes, DnsWeather, Random, Weather},
 };
 
@@ -109,6 +113,8 @@ struct World {
     api: EmbeddedApi,
     /// The lead first; the others are a primary and a secondary, where there are any.
     servers: Vec<FakeNameServer>,
+    /// The server of another cluster, where there is one.
+    inside: Option<FakeNameServer>,
     weather: Arc<Weather>,
     environment: Arc<Seeded>,
     tenure: Tenure,
@@ -184,9 +190,16 @@ impl World {
             servers.push(FakeNameServer::new(sky()));
             servers.push(FakeNameServer::following(sky(), servers.clone()));
         }
+        let inside = (seed % 5 < 2).then(|| FakeNameServer::new(sky()));
+        if tenure == Tenure::External {
+            for (zone, server) in ZONES.into_iter().zip(inside.iter().cycle()) {
+                server.add_zone(&name(zone), &foreign(zone));
+            }
+        }
         Self {
             api,
             servers,
+            inside,
             weather,
             environment,
             tenure,
@@ -201,7 +214,11 @@ impl World {
         install_crds(client.clone())
             .await
             .map_err(|error| format!("installing CRDs: {error}"))?;
-        let mut user = User::new(client, plan.seed);
+        let clusters = match self.inside {
+            Some(_) => Clusters::Two,
+            None => Clusters::One,
+        };
+        let mut user = User::new(client, plan.seed, clusters);
         user.declare_zones()
             .await
             .map_err(|error| format!("declaring zones: {error}"))?;
@@ -229,22 +246,28 @@ impl World {
     /// Somebody deletes a zone or a record set on one of the servers, or brings back an old version.
     fn damage(&self, random: &mut Random) {
         let zone = name(ZONES[random.below(ZONES.len())]);
-        let server = random.below(self.servers.len());
+        let all: Vec<&FakeNameServer> = self.servers.iter().chain(&self.inside).collect();
+        let number = random.below(all.len());
+        let server = all[number];
         let what = if random.percent(50) {
-            self.servers[server].lose_zone(&zone);
+            server.lose_zone(&zone);
             "loses"
-        } else if server == SECONDARY {
-            self.servers[server].fall_back(&zone);
+        } else if number == SECONDARY {
+            server.fall_back(&zone);
             "falls back to an old version of"
         } else {
-            self.servers[server].lose_set(&zone, random.below(8));
+            server.lose_set(&zone, random.below(8));
             "loses a set of"
         };
-        self.weather.note(&format!("server {server} {what} {zone}"));
+        self.weather.note(&format!("server {number} {what} {zone}"));
     }
 
     /// All servers as the engine reaches them.
-    fn stations(&self) -> Servers {
+    fn stations(&self) -> BTreeMap<Group, Servers> {
+        let host = |server: &FakeNameServer| {
+            let managed = self.tenure == Tenure::Managed;
+            managed.then(|| Arc::new(server.clone()) as Arc<dyn ZoneHost>)
+        };
         let station = |(index, server): (usize, &FakeNameServer)| Station {
             member: Member {
                 address: format!("192.0.2.{}:53", 53 + index).into(),
@@ -255,31 +278,42 @@ impl World {
                 },
             },
             server: Arc::new(server.clone()),
-            host: (self.tenure == Tenure::Managed)
-                .then(|| Arc::new(server.clone()) as Arc<dyn ZoneHost>),
+            host: host(server),
         };
         let mut stations: Vec<Station> = self.servers.iter().enumerate().map(station).collect();
-        Servers {
+        let servers = Servers {
             lead: stations.remove(0),
             followers: stations.into(),
-        }
+        };
+        let mut groups = servers.alone();
+        groups.extend(self.inside.as_ref().map(|server| {
+            let servers = Servers::one("192.0.2.77:53", Arc::new(server.clone()), host(server));
+            (Group::named(INSIDE), servers)
+        }));
+        groups
     }
 
     /// Starts the process, if it does not run.
     fn start(&mut self) {
         self.weather.revive();
         let stop = CancellationToken::new();
-        let (engine, run) = Engine::start(self.stations(), self.limits, stop.clone());
+        let groups = self.stations();
+        let site = |servers: &Servers| Site {
+            tenure: self.tenure,
+            lead: servers.lead.member.address.to_string(),
+        };
+        let sites = groups
+            .iter()
+            .map(|(group, servers)| (group.clone(), site(servers)));
+        let settings = Settings {
+            sites: sites.collect(),
+        };
+        let (engine, run) = Engine::start(groups, self.limits, stop.clone());
         let api = FaultyApi::new(self.api.service(), Arc::clone(&self.weather));
         let controllers = Controllers {
             client: kube::Client::new(api, "default"),
             engine,
-            settings: Settings {
-                tenure: self.tenure,
-                server: ServerAddress {
-                    address: "192.0.2.53:53".into(),
-                },
-            },
+            settings,
             clock: Arc::new(SimulatedClock(Arc::clone(&self.environment))),
         };
         let (_handle, tasks) = controllers.start(&stop);
@@ -365,12 +399,20 @@ impl World {
             taken.insert("taken.example.com. A".to_owned());
         }
         let expected = expected(&objects, &taken);
+        let servers = self.servers.iter().map(|server| ("", server));
+        let servers = servers.chain(self.inside.iter().map(|server| (INSIDE, server)));
         let places = ZONES.iter().flat_map(|zone| {
-            let servers = self.servers.iter();
-            servers.map(move |server| (*zone, server))
+            let servers = servers.clone();
+            servers.map(move |(cluster, server)| (*zone, cluster, server))
         });
-        for (zone, server) in places {
-            let mut wanted = expected.lines.get(zone).cloned().unwrap_or_default();
+        for (zone, cluster, server) in places {
+            let place = (cluster.to_owned(), zone.to_owned());
+            let wanted = expected.lines.get(&place);
+            let is_there = server.content(&name(zone)).is_some();
+            if self.tenure == Tenure::Managed && is_there != wanted.is_some() {
+                wrongs.push(format!("{zone} on {cluster:?} is there: {is_there}"));
+            }
+            let mut wanted = wanted.cloned().unwrap_or_default();
             let mut served: BTreeSet<String> = server.lines(&name(zone)).into_iter().collect();
             match self.tenure {
                 Tenure::External => wanted.extend(foreign(zone).iter().map(ToString::to_string)),

@@ -31,7 +31,26 @@ const KINDS: [(&str, &str, &str); 6] = [
 pub struct User {
     client: Client,
     random: Random,
+    clusters: Clusters,
 }
+
+/// Whether the user knows of servers beside the usual ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clusters {
+    /// There are none.
+    One,
+    /// There is the cluster [`INSIDE`] too.
+    Two,
+}
+
+/// The annotation by which endpoints name it.
+const CLUSTER: &str = "bindery.dev/cluster";
+
+/// The name of the cluster beside the usual servers.
+pub const INSIDE: &str = "inside";
+
+/// A zone on its servers: the cluster's name, empty for the usual ones, and the zone's.
+pub type Place = (String, String);
 
 /// One wish as it stands in an object: name, type, TTL and value in presentation form.
 type Wish = (String, &'static str, u32, String);
@@ -39,10 +58,11 @@ type Wish = (String, &'static str, u32, String);
 impl User {
     /// A user whose acts are a function of the seed.
     #[must_use]
-    pub fn new(client: Client, seed: u64) -> Self {
+    pub fn new(client: Client, seed: u64, clusters: Clusters) -> Self {
         Self {
             client,
             random: Random::new(seed ^ 0x0005_ea50),
+            clusters,
         }
     }
 
@@ -79,12 +99,19 @@ impl User {
                     .await?;
                 Ok(format!("delete {kind}/{name}"))
             }
-            Some(_) if kind == "DNSZone" => Ok(format!("look at {kind}/{name}")),
+            // Most zones stay where they are, so that something is served.
+            Some(_) if kind == "DNSZone" && self.random.percent(60) => {
+                Ok(format!("look at {kind}/{name}"))
+            }
             Some(_) => {
                 let wanted = self.object(group, version, kind, &name);
                 let labels = wanted.metadata.labels.clone();
-                let patch =
-                    json!({ "metadata": { "labels": labels }, "spec": wanted.data["spec"] });
+                let notes = wanted.metadata.annotations.unwrap_or_default();
+                let notes = json!({ CLUSTER: notes.get(CLUSTER) });
+                let patch = json!({
+                    "metadata": { "labels": labels, "annotations": notes },
+                    "spec": wanted.data["spec"],
+                });
                 let params = PatchParams::default();
                 api.patch(&name, &params, &Patch::Merge(&patch)).await?;
                 Ok(format!("edit {kind}/{name} {patch}"))
@@ -100,7 +127,7 @@ impl User {
         let (group, version, kind) = KINDS[5];
         for (index, zone) in ZONES.iter().enumerate() {
             let mut object = self.object(group, version, kind, &format!("zone{index}"));
-            object.data = json!({ "spec": zone_spec(zone) });
+            object.data = json!({ "spec": zone_spec(zone, "") });
             self.api(group, version, kind)
                 .create(&PostParams::default(), &object)
                 .await?;
@@ -149,8 +176,20 @@ impl User {
         let spec = self.spec(kind);
         let mut object = DynamicObject::new(name, &resource).data(json!({ "spec": spec }));
         let zone = ["example.com", "sub.example.com", "nowhere"][self.random.below(3)];
-        object.metadata.labels = Some(BTreeMap::from([("zone".to_owned(), zone.to_owned())]));
+        let label = mark(zone, self.cluster());
+        object.metadata.labels = Some(BTreeMap::from([("zone".to_owned(), label)]));
+        if kind == "DNSEndpoint" && self.cluster() == INSIDE {
+            let note = (CLUSTER.to_owned(), INSIDE.to_owned());
+            object.metadata.annotations = Some(BTreeMap::from([note]));
+        }
         object
+    }
+
+    fn cluster(&mut self) -> &'static str {
+        match self.clusters {
+            Clusters::Two if self.random.percent(40) => INSIDE,
+            Clusters::One | Clusters::Two => "",
+        }
     }
 
     fn spec(&mut self, kind: &str) -> Value {
@@ -168,7 +207,7 @@ impl User {
             "AAAARecord" => json!({ "name": name, "ttl": ttl, "ipv6Addresses": [v6(number)] }),
             "CNAMERecord" => json!({ "name": name, "ttl": ttl, "target": target(number) }),
             "TXTRecord" => json!({ "name": name, "ttl": ttl, "text": [format!("text{number}")] }),
-            "DNSZone" => zone_spec(ZONES[self.random.below(ZONES.len())]),
+            "DNSZone" => zone_spec(ZONES[self.random.below(ZONES.len())], self.cluster()),
             _ => json!({ "endpoints": (0..=number).map(|_| self.endpoint()).collect::<Vec<_>>() }),
         }
     }
@@ -196,7 +235,7 @@ impl User {
 #[must_use]
 pub fn expected(objects: &[DynamicObject], taken: &BTreeSet<String>) -> Expected {
     let zones = active_zones(objects);
-    let mut wishes: Vec<(Rank, String, Wish)> = Vec::new();
+    let mut wishes: Vec<(Rank, Place, Wish)> = Vec::new();
     let mut fulfilled: BTreeMap<String, bool> = BTreeMap::new();
     for object in objects
         .iter()
@@ -206,20 +245,20 @@ pub fn expected(objects: &[DynamicObject], taken: &BTreeSet<String>) -> Expected
         let rank = rank(object);
         let spec = &object.data["spec"];
         if id.starts_with("DNSZone/") {
-            // Of several zones of one name the earliest counts.
-            let earliest = objects
-                .iter()
-                .filter(|other| other.data["spec"]["zoneName"] == spec["zoneName"])
-                .filter(|other| other.metadata.deletion_timestamp.is_none())
-                .min_by_key(|other| self::rank(other));
-            fulfilled.insert(id.clone(), earliest.map(self::id) == Some(id));
+            // Of several zones of one name on the same servers the earliest counts.
+            let place = place_of(spec);
+            let earliest = zones.iter().find(|(other, _)| *other == place);
+            let is_first = earliest.is_some_and(|(_, first)| *first == id);
+            fulfilled.insert(id, is_first);
             continue;
         }
         fulfilled.insert(id.clone(), true);
-        let placed: Vec<(Option<String>, Wish)> = match spec["endpoints"].as_array() {
+        let notes = object.metadata.annotations.as_ref();
+        let cluster = notes.and_then(|notes| notes.get(CLUSTER));
+        let placed: Vec<(Option<Place>, Wish)> = match spec["endpoints"].as_array() {
             Some(endpoints) => endpoints
                 .iter()
-                .map(|one| place_endpoint(one, &zones))
+                .map(|one| place_endpoint(one, cluster, &zones))
                 .collect(),
             None => vec![place_record(object, &zones)],
         };
@@ -231,14 +270,18 @@ pub fn expected(objects: &[DynamicObject], taken: &BTreeSet<String>) -> Expected
         }
     }
     wishes.sort();
-    merge(wishes, fulfilled, taken)
+    let mut expected = merge(wishes, fulfilled, taken);
+    for (place, _) in zones {
+        expected.lines.entry(place).or_default();
+    }
+    expected
 }
 
 /// What an observer may expect.
 #[derive(Debug, Default)]
 pub struct Expected {
-    /// Lines per zone.
-    pub lines: BTreeMap<String, BTreeSet<String>>,
+    /// Lines per zone that there is to be.
+    pub lines: BTreeMap<Place, BTreeSet<String>>,
     /// Whether each object has everything it asks for.
     pub fulfilled: BTreeMap<String, bool>,
 }
@@ -247,12 +290,12 @@ pub struct Expected {
 type Rank = (String, String, usize);
 
 fn merge(
-    wishes: Vec<(Rank, String, Wish)>,
+    wishes: Vec<(Rank, Place, Wish)>,
     mut fulfilled: BTreeMap<String, bool>,
     taken: &BTreeSet<String>,
 ) -> Expected {
     let mut expected = Expected::default();
-    let mut sets: BTreeMap<(String, String, &str), (u32, BTreeSet<String>)> = BTreeMap::new();
+    let mut sets: BTreeMap<(Place, String, &str), (u32, BTreeSet<String>)> = BTreeMap::new();
     for ((_, id, _), zone, (name, rtype, ttl, value)) in wishes {
         // What cannot be published does not stand in the way of others.
         if is_taken(taken, &name, rtype) {
@@ -296,21 +339,35 @@ fn is_taken(taken: &BTreeSet<String>, name: &str, rtype: &str) -> bool {
     })
 }
 
-fn active_zones(objects: &[DynamicObject]) -> BTreeSet<String> {
-    objects
+/// The zones that are declared, those of the earliest object first, and by which object.
+fn active_zones(objects: &[DynamicObject]) -> Vec<(Place, String)> {
+    let mut zones: Vec<&DynamicObject> = objects
         .iter()
         .filter(|o| id(o).starts_with("DNSZone/") && o.metadata.deletion_timestamp.is_none())
-        .filter_map(|o| o.data["spec"]["zoneName"].as_str().map(str::to_owned))
+        .collect();
+    zones.sort_by_key(|zone| rank(zone));
+    let zones = zones.into_iter();
+    zones
+        .map(|zone| (place_of(&zone.data["spec"]), id(zone)))
         .collect()
 }
 
-fn place_record(object: &DynamicObject, zones: &BTreeSet<String>) -> (Option<String>, Wish) {
+/// Where a zone's spec wants it.
+fn place_of(spec: &Value) -> Place {
+    let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
+    (text("clusterRef"), text("zoneName"))
+}
+
+fn place_record(object: &DynamicObject, zones: &[(Place, String)]) -> (Option<Place>, Wish) {
     let spec = &object.data["spec"];
     let labels = object.metadata.labels.as_ref();
-    let zone = labels
-        .and_then(|labels| labels.get("zone"))
-        .cloned()
-        .unwrap_or_default();
+    let label = labels.and_then(|labels| labels.get("zone"));
+    let label = label.map(String::as_str).unwrap_or_default();
+    let (cluster, zone) = match label.strip_prefix(INSIDE) {
+        Some(zone) => (INSIDE, zone.trim_start_matches('.')),
+        None => ("", label),
+    };
+    let place: Place = (cluster.to_owned(), zone.to_owned());
     let label = spec["name"].as_str().unwrap_or_default();
     let name = if label == "@" {
         format!("{zone}.")
@@ -331,17 +388,26 @@ fn place_record(object: &DynamicObject, zones: &BTreeSet<String>) -> (Option<Str
     };
     let ttl = ttl(&spec["ttl"]);
     (
-        zones.contains(&zone).then_some(zone),
+        zones.iter().any(|(one, _)| *one == place).then_some(place),
         (name, rtype, ttl, value),
     )
 }
 
-fn place_endpoint(endpoint: &Value, zones: &BTreeSet<String>) -> (Option<String>, Wish) {
+fn place_endpoint(
+    endpoint: &Value,
+    cluster: Option<&String>,
+    zones: &[(Place, String)],
+) -> (Option<Place>, Wish) {
     let name = endpoint["dnsName"].as_str().unwrap_or_default();
-    let zone = zones
-        .iter()
-        .filter(|zone| name.ends_with(&format!(".{zone}")) || name == **zone)
-        .max_by_key(|zone| zone.len());
+    let mut zone: Option<&Place> = None;
+    for (place, _) in zones {
+        let (on, apex) = place;
+        let fits = name.ends_with(&format!(".{apex}")) || name == apex;
+        let longer = zone.is_none_or(|(_, known)| apex.len() > known.len());
+        if fits && longer && cluster.is_none_or(|cluster| cluster == on) {
+            zone = Some(place);
+        }
+    }
     let rtype = ["A", "AAAA", "CNAME"]
         .into_iter()
         .find(|rtype| endpoint["recordType"] == *rtype)
@@ -361,11 +427,20 @@ fn place_endpoint(endpoint: &Value, zones: &BTreeSet<String>) -> (Option<String>
     )
 }
 
-fn zone_spec(zone: &str) -> Value {
+fn zone_spec(zone: &str, cluster: &str) -> Value {
     json!({
         "zoneName": zone,
-        "recordsFrom": [{ "selector": { "matchLabels": { "zone": zone } } }],
+        "clusterRef": if cluster.is_empty() { Value::Null } else { cluster.into() },
+        "recordsFrom": [{ "selector": { "matchLabels": { "zone": mark(zone, cluster) } } }],
     })
+}
+
+/// The label of records in a zone.
+fn mark(zone: &str, cluster: &str) -> String {
+    if cluster.is_empty() {
+        return zone.to_owned();
+    }
+    format!("{cluster}.{zone}")
 }
 
 /// Kind and name of an object.

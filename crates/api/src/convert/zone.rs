@@ -28,6 +28,8 @@ pub struct DeclaredZone {
     pub selectors: Vec<Selector>,
     /// Whether what others write into it is removed.
     pub tenancy: Tenancy,
+    /// The clusters of name servers that it names, each after the field that does.
+    pub clusters: Vec<(&'static str, String)>,
 }
 
 /// A name server of a zone.
@@ -106,6 +108,7 @@ impl DnsZoneSpec {
                 } else {
                     Tenancy::Shared
                 },
+                clusters: self.clusters(),
                 name,
                 soa,
                 ttl,
@@ -114,6 +117,19 @@ impl DnsZoneSpec {
             }
         });
         reading.end(zone)
+    }
+
+    fn clusters(&self) -> Vec<(&'static str, String)> {
+        let fields = [
+            ("spec.clusterRef", &self.cluster_ref),
+            ("spec.clusterProviderRef", &self.cluster_provider_ref),
+            ("spec.globalClusterRef", &self.global_cluster_ref),
+        ];
+        let named = fields.into_iter().filter_map(|(field, name)| {
+            let name = name.as_deref().filter(|name| !name.is_empty())?;
+            Some((field, name.to_owned()))
+        });
+        named.collect()
     }
 }
 

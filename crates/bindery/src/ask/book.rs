@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bindery_core::{Kind, ObjectRef};
-use bindery_sources::{Catalog, Decision, Free, Id, Meta, MetadataPatch, ZoneView};
+use bindery_core::{Group, Kind, ObjectRef, ZoneKey};
+use bindery_sources::{Catalog, Decision, Free, Groups, Id, Meta, MetadataPatch, ZoneView};
 
 use super::thing::Thing;
 
@@ -17,7 +17,10 @@ pub(super) struct Book {
 impl Book {
     /// A book of these objects. One without name, namespace or UID is left out; no API has such.
     pub(super) fn new(things: Vec<Thing>) -> Self {
-        let mut book = Self::default();
+        let mut book = Self {
+            catalog: Catalog::new(groups(&things)),
+            ..Self::default()
+        };
         for thing in things {
             book.enter(thing);
         }
@@ -74,7 +77,7 @@ impl Book {
     /// says where it was.
     pub(super) fn zones_of(&self, object: &ObjectRef) -> Vec<Id> {
         let zones = self
-            .decide(object, &|_| false)
+            .decide(object, &|_, _| false)
             .map(|decision| decision.zones);
         match zones {
             Some(zones) if !zones.is_empty() => zones,
@@ -114,4 +117,17 @@ impl Book {
         metadata.resource_version = Some((version + 1).to_string());
         self.enter(thing);
     }
+}
+
+/// The groups of servers that zones say they are on; only the Bindery that serves them knows all.
+fn groups(things: &[Thing]) -> Groups {
+    let zones = things.iter().filter(|thing| thing.kind == Kind::DnsZone);
+    let places = zones
+        .filter_map(|zone| Meta::read(zone.kind, &zone.metadata))
+        .flat_map(|meta| meta.places());
+    let groups: Vec<Group> = places.map(|ZoneKey { group, .. }| group).collect();
+    if groups.is_empty() {
+        return Groups::default();
+    }
+    groups.into_iter().collect()
 }

@@ -10,9 +10,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use bindery_core::fleet::{Member, Role};
+use bindery_core::fleet::Role;
 use bindery_core::zones::ZoneContent;
-use bindery_core::{Fault, FaultKind, Name};
+use bindery_core::{Fault, FaultKind, Group, Name, ZoneKey};
 use bindery_dns::Key;
 use bindery_engine::ports::NameServer as _;
 use bindery_sources::Id;
@@ -22,8 +22,9 @@ use serde::Serialize;
 use self::rehearsal::{Action, Line, Outcome, Refused, Rehearsed, Waiting, Worlds, rehearse};
 use super::book::Book;
 use super::listing::Listing;
+use crate::address::Given;
 use crate::cli::ask::Plan;
-use crate::data;
+use crate::data::Keys;
 use crate::live::{Mood, Paint};
 
 /// Zones that are transferred at a time.
@@ -43,6 +44,9 @@ struct Answer {
 #[serde(rename_all = "camelCase")]
 struct ZonePlan {
     zone_name: String,
+    /// The cluster that it is on, where it has a name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<String>,
     object: String,
     server: Option<String>,
     serial: Option<u32>,
@@ -57,7 +61,7 @@ struct ZonePlan {
 #[derive(Clone, Debug)]
 struct Place {
     id: Id,
-    zone: Name,
+    zone: ZoneKey,
     server: Option<String>,
 }
 
@@ -72,8 +76,6 @@ impl ReadOnly {
 
 /// Shows what would be written.
 pub(crate) async fn plan(flags: Plan) -> Result<ExitCode> {
-    let key = flags.tsig_key_file.as_deref().map(data::read_key);
-    let key = key.transpose()?;
     let listing = Listing::open(&flags.asking).await?;
     let book = Book::new(listing.fetch_all().await?);
     let named = flags.asking.namespace.as_deref();
@@ -82,7 +84,9 @@ pub(crate) async fn plan(flags: Plan) -> Result<ExitCode> {
         (false, named) => Some(named.unwrap_or_else(|| listing.default_namespace())),
     };
     let places = places(&book, &flags.nameserver);
-    let worlds = transfer_all(&places, key.as_ref()).await;
+    let is_cluster = |group: &Group| places.iter().any(|place| place.zone.group == *group);
+    let keys = Keys::read(&flags.tsig_key_file, is_cluster)?;
+    let worlds = transfer_all(&places, &keys).await;
     let answer = answer(book, places, worlds, namespace);
     let code = if answer.zones.iter().any(|zone| zone.fault.is_some()) {
         ExitCode::FAILURE
@@ -94,39 +98,44 @@ pub(crate) async fn plan(flags: Plan) -> Result<ExitCode> {
 }
 
 /// Where each zone is read: at the server that was named, or at the first of its status.
-fn places(book: &Book, named: &[Member]) -> Vec<Place> {
-    let primary = named.iter().find(|one| one.role == Role::Primary);
-    let named = primary.or_else(|| named.first());
+fn places(book: &Book, named: &[Given]) -> Vec<Place> {
+    let named = |group: &Group| {
+        let mut here = named.iter().filter(|one| one.group == *group);
+        let first = here.clone().next();
+        let primary = here.find(|one| one.member.role == Role::Primary);
+        Some(primary.or(first)?.member.address.to_string())
+    };
     let place = |(id, thing): (&Id, &super::thing::Thing)| {
         let told = || Some(thing.servers().first()?.address.clone());
+        let zone = book.zone(id)?.key()?;
         Some(Place {
             id: Id::clone(id),
-            zone: book.zone(id)?.name?.clone(),
-            server: named.map_or_else(told, |one| Some(one.address.to_string())),
+            server: named(&zone.group).or_else(told),
+            zone,
         })
     };
     book.zones().filter_map(place).collect()
 }
 
-async fn transfer_all(places: &[Place], key: Option<&Key>) -> Worlds {
-    let mut servers: BTreeMap<&str, Arc<ReadOnly>> = BTreeMap::new();
-    for address in places.iter().filter_map(|place| place.server.as_deref()) {
-        let server = || bindery_dns::Server::new(address, key.cloned());
-        let entry = servers.entry(address);
-        entry.or_insert_with(|| Arc::new(ReadOnly(server())));
-    }
+async fn transfer_all(places: &[Place], keys: &Keys) -> Worlds {
     // A zone that two objects declare is transferred from where the first of them says.
-    let mut wanted: BTreeMap<&Name, Option<&str>> = BTreeMap::new();
+    let mut wanted: BTreeMap<&ZoneKey, Option<&str>> = BTreeMap::new();
     for place in places {
         let server = wanted.entry(&place.zone).or_default();
         *server = server.or(place.server.as_deref());
     }
+    let mut servers: BTreeMap<(&Group, &str), Arc<ReadOnly>> = BTreeMap::new();
     let transfers = wanted.into_iter().map(|(zone, server)| {
-        let server = server.and_then(|address| servers.get(address)).cloned();
+        let key = keys.of(&zone.group);
+        let server = server.map(|address| {
+            let server = || Arc::new(ReadOnly(bindery_dns::Server::new(address, key.cloned())));
+            let known = servers.entry((&zone.group, address));
+            Arc::clone(known.or_insert_with(server))
+        });
         async move {
             let content = match server {
                 Some(server) => {
-                    let content = server.transfer(zone).await;
+                    let content = server.transfer(&zone.name).await;
                     content.map_err(|fault| with_advice(fault, key))
                 }
                 None => Err(Fault::new(
@@ -157,7 +166,7 @@ fn with_advice(fault: Fault, key: Option<&Key>) -> Fault {
 }
 
 fn answer(book: Book, places: Vec<Place>, worlds: Worlds, namespace: Option<&str>) -> Answer {
-    let seen: BTreeMap<Name, Result<u32, String>> = worlds
+    let seen: BTreeMap<ZoneKey, Result<u32, String>> = worlds
         .iter()
         .map(|(zone, world)| {
             let serial = world.as_ref().map(|content| content.serial.0);
@@ -181,7 +190,8 @@ fn answer(book: Book, places: Vec<Place>, worlds: Worlds, namespace: Option<&str
         }
         let seen = seen.get(&place.zone).cloned();
         Some(ZonePlan {
-            zone_name: place.zone.to_string(),
+            zone_name: place.zone.name.to_string(),
+            cluster: place.zone.group.name().map(str::to_owned),
             object: place.id.to_string(),
             server: place.server,
             serial: seen.as_ref().and_then(|seen| seen.clone().ok()),

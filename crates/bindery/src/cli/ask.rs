@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use bindery_core::fleet::Member;
 use clap::{Args, ValueEnum};
+
+use crate::address::Given;
 
 const STATUS_EXAMPLES: &str = "\
 Examples:
@@ -93,26 +94,28 @@ pub(crate) struct Plan {
     #[command(flatten)]
     pub(crate) everywhere: Everywhere,
 
-    /// Name server that the zones are transferred from; without it the first one of each zone's
-    /// status. Of several the first primary counts
+    /// Name server that the zones are transferred from, after the name of its cluster if there are
+    /// several; without it the first one of each zone's status. Of several the first primary counts
     #[arg(
         long,
-        value_name = "HOST:PORT",
+        value_name = "[CLUSTER/]HOST:PORT",
         value_delimiter = ',',
         value_parser = crate::address::name_server,
         env = "BINDERY_NAMESERVER",
         hide_env_values = true
     )]
-    pub(crate) nameserver: Vec<Member>,
+    pub(crate) nameserver: Vec<Given>,
 
-    /// TSIG key for transfers, in BIND's key-file format; `bindery up` has it in DATA/tsig.key
+    /// TSIG key for transfers, in BIND's key-file format; `bindery up` has it in DATA/tsig.key. With the
+    /// name of a cluster in front, for its servers only
     #[arg(
         long,
-        value_name = "FILE",
+        value_name = "[CLUSTER=]FILE",
+        value_delimiter = ',',
         env = "BINDERY_TSIG_KEY_FILE",
         hide_env_values = true
     )]
-    pub(crate) tsig_key_file: Option<PathBuf>,
+    pub(crate) tsig_key_file: Vec<String>,
 }
 
 /// Which API is asked, about what, and how the answer looks.

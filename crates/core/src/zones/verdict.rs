@@ -5,6 +5,7 @@ use crate::{
     claim::{Claim, Declaration},
     fault::{Fault, FaultKind},
     fleet::FollowerState,
+    group::{Group, ZoneKey},
     name::Name,
     object::{Id, ObjectRef},
     record::{Record, RecordKey, RecordType, Serial},
@@ -44,6 +45,8 @@ pub enum Verdict {
 /// What became of one claim of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimOutcome {
+    /// The servers on which it is claimed.
+    pub group: Group,
     /// The claim.
     pub claim: Claim,
     /// What became of it.
@@ -96,8 +99,8 @@ pub enum ZoneState {
 /// The receipt of one zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneEvent {
-    /// The apex.
-    pub zone: Name,
+    /// Which zone.
+    pub zone: ZoneKey,
     /// How it is.
     pub state: ZoneState,
     /// The last serial seen.
@@ -181,7 +184,10 @@ impl Zones {
             },
         };
         Some(ZoneEvent {
-            zone: name.clone(),
+            zone: ZoneKey {
+                name: name.clone(),
+                group: self.group.clone(),
+            },
             state,
             serial: zone.serial,
             foreign: zone.foreign.len(),
@@ -204,6 +210,7 @@ impl Zones {
             let zone = self.known.get(&claim.zone);
             let desired = zone.and_then(|zone| zone.parent.desired(&claim.key));
             outcomes.push(ClaimOutcome {
+                group: self.group.clone(),
                 ttl: desired.map_or(claim.ttl, |set| set.ttl),
                 claim: claim.clone(),
                 verdict,
@@ -318,7 +325,7 @@ fn remains(zone: &Zone, key: &RecordKey, record: &Record) -> Withdrawal {
     if zone.parent.phase() == Phase::Gone {
         return Withdrawal::Done;
     }
-    let unknown = !zone.parent.is_open();
+    let unknown = !zone.parent.is_open() || zone.serial.is_none();
     let standing = zone
         .parent
         .actual(key)

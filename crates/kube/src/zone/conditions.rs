@@ -4,12 +4,12 @@ use bindery_core::zones::{HeldPlan, ZoneState};
 use bindery_core::{
     Condition, ConditionStatus, ConditionType, Fault, FaultKind, Moment, ObjectRef, Problem, Reason,
 };
-use bindery_sources::meta::ALLOW_PLAN;
-use bindery_sources::{Life, ZoneStanding};
+use bindery_sources::ZoneStanding;
+use bindery_sources::meta::{ABANDON, ALLOW_PLAN};
 use serde_json::{Value, json};
 
 use super::Observed;
-use crate::context::{Settings, Tenure};
+use crate::context::{Site, Tenure};
 use crate::state::State;
 use crate::status::{self, Seen};
 
@@ -61,13 +61,9 @@ impl MemberList {
 }
 
 /// Ready, Progressing and Degraded; `None` while there is nothing to tell yet.
-pub(super) fn conditions(
-    observed: &Observed,
-    members: &MemberList,
-    settings: &Settings,
-) -> Option<Vec<Condition>> {
-    let ready = ready(observed, settings)?;
-    let degraded = degraded(&ready, members);
+pub(super) fn conditions(observed: &Observed, members: &MemberList) -> Option<Vec<Condition>> {
+    let ready = ready(observed)?;
+    let degraded = degraded(&ready, members, observed);
     let progressing = progressing(&ready, observed);
     let condition = |kind, (status, reason, message)| Condition {
         kind,
@@ -81,10 +77,8 @@ pub(super) fn conditions(
         condition(ConditionType::Progressing, progressing),
         condition(ConditionType::Degraded, degraded),
     ];
-    let held = observed
-        .event
-        .as_ref()
-        .and_then(|event| event.held.as_ref());
+    let event = observed.place().and_then(|place| place.event.as_ref());
+    let held = event.and_then(|event| event.held.as_ref());
     conditions.extend(held.map(|plan| condition(ConditionType::Guarded, guarded(plan, observed))));
     Some(conditions)
 }
@@ -137,7 +131,29 @@ fn progressing((ready, ..): &Said, observed: &Observed) -> Said {
     (status, reason, message.to_owned())
 }
 
-fn degraded(ready: &Said, members: &MemberList) -> Said {
+/// Why a zone that the object is to have no longer is still there, if that is known.
+fn clinging(observed: &Observed) -> Option<(Reason, String)> {
+    observed.former().find_map(|(zone, place)| {
+        if place.is_done() {
+            return None;
+        }
+        if place.site.is_none() {
+            let message = format!(
+                "{zone} may still be there, which Bindery was not started with: start it with them, or \
+                 let the zone be with the annotation {ABANDON}=true when the object is deleted"
+            );
+            return Some((Reason::ClusterNotFound, message));
+        }
+        match &place.event.as_ref()?.state {
+            ZoneState::Degraded(fault) | ZoneState::Failed(fault) => {
+                Some((reason(fault), format!("{zone} cannot be taken back yet: {fault}")))
+            }
+            ZoneState::Opening | ZoneState::Ready | ZoneState::Gone => None,
+        }
+    })
+}
+
+fn degraded(ready: &Said, members: &MemberList, observed: &Observed) -> Said {
     let (status, reason, message) = ready;
     if *reason == Reason::ServerBehind {
         return (ConditionStatus::True, *reason, message.clone());
@@ -159,6 +175,9 @@ fn degraded(ready: &Said, members: &MemberList) -> Said {
             message,
         );
     }
+    if let Some((reason, message)) = clinging(observed) {
+        return (ConditionStatus::True, reason, message);
+    }
     if *status == ConditionStatus::True {
         let message = "everything declared is served".to_owned();
         return (ConditionStatus::False, Reason::ReconcileSucceeded, message);
@@ -171,17 +190,18 @@ pub(super) fn status(
     observed: &Observed,
     (conditions, members): (&[Condition], &MemberList),
     (seen, now): (&Seen, Moment),
-    settings: &Settings,
 ) -> Value {
-    let event = observed.event.as_ref();
+    let place = observed.place();
+    let event = place.and_then(|place| place.event.as_ref());
     let serial = event.and_then(|event| event.serial).map(|serial| serial.0);
     let is_served = event.is_some_and(|event| match &event.state {
         ZoneState::Ready => true,
         ZoneState::Degraded(fault) => fault.kind == FaultKind::Behind,
         ZoneState::Opening | ZoneState::Failed(_) | ZoneState::Gone => false,
     });
-    let servers = observed.declared.as_ref().map(|_| {
-        let lead = server(&settings.server.address, "primary", is_served, serial);
+    let declared = place.filter(|place| place.declared.is_some());
+    let servers = declared.and_then(|place| place.site.as_ref()).map(|site| {
+        let lead = server(&site.lead, "primary", is_served, serial);
         let followers = event.map_or(&[][..], |event| &event.followers);
         let others = followers.iter().map(|one| {
             let serial = one.serial.map(|serial| serial.0);
@@ -209,35 +229,42 @@ fn server(address: &str, role: &str, ready: bool, serial: Option<u32>) -> Value 
     server
 }
 
-fn ready(observed: &Observed, settings: &Settings) -> Option<Said> {
+fn ready(observed: &Observed) -> Option<Said> {
     let no = |reason, message: String| Some((ConditionStatus::False, reason, message));
     match &observed.standing {
         ZoneStanding::Duplicate(winner) => {
             let message = format!(
-                "the older {winner} declares the same zone: delete one of the two, or change its name"
+                "the older {winner} declares the same zone on the same servers: delete one of the \
+                 two, or change its name"
             );
             return no(Reason::DuplicateZone, message);
         }
         ZoneStanding::Invalid(problems) => {
-            return no(Reason::Invalid, Problem::summary(problems));
+            let reason = problems.iter().map(|problem| problem.reason);
+            let elsewhere = reason.eq([Reason::ClusterNotFound]);
+            let reason = if elsewhere {
+                Reason::ClusterNotFound
+            } else {
+                Reason::Invalid
+            };
+            return no(reason, Problem::summary(problems));
         }
-        ZoneStanding::Active | ZoneStanding::Leaving | ZoneStanding::Succeeded(_) => {}
+        ZoneStanding::Leaving | ZoneStanding::Succeeded(_) => {
+            let (_, message) = clinging(observed)?;
+            return no(Reason::Deleting, message);
+        }
+        ZoneStanding::Active => {}
     }
-    let event = observed.event.as_ref()?;
-    let leaving = observed.meta.life == Life::Deleting;
+    let place = observed.place()?;
+    let event = place.event.as_ref()?;
     match &event.state {
         ZoneState::Opening | ZoneState::Gone => None,
-        ZoneState::Ready if leaving => None,
         ZoneState::Ready => {
             let message = format!("{} is served", event.zone);
             Some((ConditionStatus::True, Reason::ReconcileSucceeded, message))
         }
-        ZoneState::Degraded(fault) | ZoneState::Failed(fault) if leaving => {
-            let message = format!("the zone cannot be taken back yet: {fault}");
-            no(Reason::Deleting, message)
-        }
         ZoneState::Degraded(fault) | ZoneState::Failed(fault) => {
-            no(reason(fault), advice(fault, settings))
+            no(reason(fault), advice(fault, place.site.as_ref()))
         }
     }
 }
@@ -255,13 +282,15 @@ fn reason(fault: &Fault) -> Reason {
     }
 }
 
-fn advice(fault: &Fault, settings: &Settings) -> String {
-    match (fault.kind, settings.tenure) {
-        (FaultKind::NoSuchZone, Tenure::External) => format!(
-            "the server {} does not have the zone: create it there, open to updates and transfers \
-             with Bindery's key; it becomes ready by itself ({fault})",
-            settings.server.address
+fn advice(fault: &Fault, site: Option<&Site>) -> String {
+    match site {
+        Some(Site {
+            tenure: Tenure::External,
+            lead,
+        }) if fault.kind == FaultKind::NoSuchZone => format!(
+            "the server {lead} does not have the zone: create it there, open to updates and transfers \
+             with Bindery's key; it becomes ready by itself ({fault})"
         ),
-        _ => fault.message.clone(),
+        Some(_) | None => fault.message.clone(),
     }
 }

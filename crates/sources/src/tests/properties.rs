@@ -91,7 +91,7 @@ fn picture(catalog: &Catalog) -> Picture {
     let ids = catalog.ids();
     ids.map(|id| {
         let standing = catalog.zone(id).map(|view| view.standing);
-        let decided = catalog.decide(id, &|_| true);
+        let decided = catalog.decide(id, &|_, _| true);
         let decided = decided.map(|decision| (said(&decision), decision.zones));
         ((**id).clone(), (decided, standing))
     })
@@ -210,7 +210,7 @@ proptest! {
         prop_assert_eq!(picture(&catalog), picture(&anew));
         let objects: Vec<Object> = newest.values().map(|text| object(text)).collect();
         for one in &objects {
-            let decision = catalog.decide(&one.meta.object, &|_| true);
+            let decision = catalog.decide(&one.meta.object, &|_, _| true);
             let said = decision.map_or_else(Vec::new, |decision| said(&decision));
             let lines = said.into_iter().filter(|line| line.starts_with('['));
             prop_assert_eq!(lines.collect::<BTreeSet<_>>(), naive_lines(&objects, one));

@@ -10,7 +10,8 @@ use std::{
 };
 
 use bindery_core::{
-    Adoption, Claim, Declaration, Id, Kind, Name, ObjectRef, Record, RecordKey,
+    Adoption, Claim, Declaration, Group, Id, Kind, Name, ObjectRef, Part, Record, RecordKey,
+    ZoneKey,
     fleet::{Member, Role},
     zones::{Hosting, Limits, SyncEvent, Tenancy, Verdict, ZoneDeclaration},
 };
@@ -41,18 +42,19 @@ fn start_with(faults: impl Faults, followers: Arc<[Station]>) -> Running {
         ..Servers::one("192.0.2.53:53", Arc::new(server.clone()), None)
     };
     let stop = CancellationToken::new();
-    let (engine, run) = Engine::start(servers, Limits::default(), stop.clone());
+    let (engine, run) = Engine::start(servers.alone(), Limits::default(), stop.clone());
     let events = engine.listen(|_| true);
     engine.open();
     let task = tokio::spawn(run);
-    engine.declare_zone(ZoneDeclaration {
+    let declaration = ZoneDeclaration {
         zone: zone(),
         owner: object(Kind::DnsZone, "example"),
         generation: 1,
         hosting: Hosting::Elsewhere,
         tenancy: Tenancy::Shared,
         allowed: None,
-    });
+    };
+    engine.declare_zone(&Group::UNNAMED, declaration);
     Running {
         engine,
         events,
@@ -80,14 +82,14 @@ fn object(kind: Kind, name: &str) -> Id {
     })
 }
 
-fn declaration(owner: &str, line: &str) -> Declaration {
+fn declaration(owner: &str, line: &str) -> Vec<Part> {
     let record: Record = line.parse().expect("a record");
     let key = RecordKey {
         name: record.name.clone(),
         rtype: record.data.rtype(),
     };
     let data = vec![record.data.clone()];
-    Declaration {
+    let declaration = Declaration {
         owner: object(Kind::ARecord, owner),
         generation: 1,
         revision: 0,
@@ -101,7 +103,8 @@ fn declaration(owner: &str, line: &str) -> Declaration {
         }],
         published: vec![record],
         adoption: Adoption::Refuse,
-    }
+    };
+    vec![(Group::UNNAMED, declaration)]
 }
 
 /// The last verdict of each of `count` objects.
@@ -283,7 +286,10 @@ async fn a_server_that_lacks_a_zone_is_counted_as_behind_until_the_zone_goes() {
     let limit = Duration::from_mins(1);
     let grown = tokio::time::timeout(limit, becomes(1)).await;
     grown.expect("it does not have the zone");
-    running.engine.retire_zone(zone());
+    running.engine.retire_zone(ZoneKey {
+        name: zone(),
+        group: Group::UNNAMED,
+    });
     let shrunk = tokio::time::timeout(limit, becomes(0)).await;
     shrunk.expect("nobody wants the zone any more");
 }

@@ -64,7 +64,7 @@ fn object(meta: &Meta, thing: &Thing) -> Said {
 
 /// What is decided for an object, and what it would claim once nothing stands in its way.
 fn decide(book: &mut Book, id: &Id) -> (Decision, Vec<Claim>) {
-    let everything_is_free = |_: &_| true;
+    let everything_is_free = |_: &_, _: &_| true;
     let nothing = || Decision {
         zones: Vec::new(),
         problems: Vec::new(),
@@ -82,7 +82,10 @@ fn decide(book: &mut Book, id: &Id) -> (Decision, Vec<Claim>) {
         Step::Hold | Step::Declare(_) => decision.step.clone(),
     };
     let claims = match step {
-        Step::Declare(declaration) => declaration.claims,
+        Step::Declare(parts) => parts
+            .into_iter()
+            .flat_map(|(_, part)| part.claims)
+            .collect(),
         Step::Hold | Step::Admit(_) => Vec::new(),
     };
     (decision, claims)
@@ -234,7 +237,7 @@ fn written(meta: &Meta, claims: &[Claim], thing: &Thing) -> Said {
     let lines = meta.lines();
     let carried: BTreeSet<(&Name, &RecordData)> = lines
         .iter()
-        .map(|record| (&record.name, &record.data))
+        .map(|(_, record)| (&record.name, &record.data))
         .collect();
     let wanted: Vec<Record> = claims.iter().flat_map(Claim::records).collect();
     let missing: Vec<&Record> = wanted

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use bindery_core::delta::Delta;
 use bindery_core::zones::{
-    Completion, Hosting, Limits, ReadBack, Sent, Step, Verdict, ZoneContent, ZoneDeclaration, Zones,
+    ClaimOutcome, Completion, Hosting, Limits, ReadBack, Sent, Step, Verdict, ZoneContent,
+    ZoneDeclaration, Zones,
 };
 use bindery_core::{
-    Change, Claim, Fault, FaultKind, Name, ObjectRef, Problem, Reason, Record, RecordKey, RecordSet,
+    Change, Claim, Fault, FaultKind, Group, ObjectRef, Problem, Reason, Record, RecordKey,
+    RecordSet, ZoneKey,
 };
 use bindery_sources::{self as sources, Id, Meta, ZoneStanding};
 use serde::Serialize;
@@ -65,12 +67,12 @@ pub(super) struct Refused {
 }
 
 /// Zones as they were transferred, or why not.
-pub(super) type Worlds = BTreeMap<Name, Result<ZoneContent, Fault>>;
+pub(super) type Worlds = BTreeMap<ZoneKey, Result<ZoneContent, Fault>>;
 
 /// A rehearsal that has ended.
 #[derive(Debug, Default)]
 pub(super) struct Rehearsed {
-    pub(super) zones: BTreeMap<Name, Outcome>,
+    pub(super) zones: BTreeMap<ZoneKey, Outcome>,
     /// Objects that are in no zone, and zones that cannot be served.
     pub(super) no_zone: Vec<Refused>,
 }
@@ -81,7 +83,7 @@ pub(super) fn rehearse(book: Book, worlds: Worlds) -> Rehearsed {
     let mut play = Rehearsal {
         book,
         worlds,
-        zones: Zones::new(Limits::default(), Vec::new()),
+        groups: BTreeMap::new(),
         free: BTreeMap::new(),
         end: Rehearsed::default(),
     };
@@ -100,8 +102,8 @@ pub(super) fn rehearse(book: Book, worlds: Worlds) -> Rehearsed {
         }
         play.run();
     }
-    for name in &leaving {
-        play.zones.retire_zone(name);
+    for zone in &leaving {
+        play.zones(&zone.group).retire_zone(&zone.name);
     }
     play.run();
     for id in &ids {
@@ -113,16 +115,18 @@ pub(super) fn rehearse(book: Book, worlds: Worlds) -> Rehearsed {
 struct Rehearsal {
     book: Book,
     worlds: Worlds,
-    zones: Zones,
+    groups: BTreeMap<Group, Zones>,
     /// Sets that were found to be free, by object.
-    free: BTreeMap<Id, BTreeSet<RecordKey>>,
+    free: BTreeMap<Id, BTreeSet<(Group, RecordKey)>>,
     end: Rehearsed,
 }
 
 impl Rehearsal {
     fn decide(&self, id: &Id) -> Option<sources::Decision> {
         let free = self.free.get(id);
-        let is_free = |key: &RecordKey| free.is_some_and(|free| free.contains(key));
+        let is_free = |group: &Group, key: &RecordKey| {
+            free.is_some_and(|free| free.contains(&(group.clone(), key.clone())))
+        };
         self.book.decide(id, &is_free)
     }
 
@@ -136,28 +140,40 @@ impl Rehearsal {
             is_new = true;
             step = self.decide(id).map(|decision| decision.step);
         }
-        let Some(sources::Step::Declare(declaration)) = step else {
+        let Some(sources::Step::Declare(parts)) = step else {
             return;
         };
-        if is_new {
-            let mut lines: BTreeMap<&Name, Vec<String>> = BTreeMap::new();
-            for claim in &declaration.claims {
+        for (group, declaration) in parts {
+            let mut lines: BTreeMap<ZoneKey, Vec<String>> = BTreeMap::new();
+            for claim in declaration.claims.iter().filter(|_| is_new) {
                 let new = claim.records().filter(|record| {
-                    declaration.published.contains(record) && !carried.contains(record)
+                    declaration.published.contains(record)
+                        && !carried.contains(&(group.clone(), record.clone()))
                 });
-                let entry = lines.entry(&claim.zone).or_default();
+                let entry = lines.entry(zone_of(claim, &group)).or_default();
                 entry.extend(new.map(|record| record.to_string()));
             }
-            for (zone, lines) in lines {
+            for (zone, lines) in lines.into_iter().filter(|(_, lines)| !lines.is_empty()) {
                 let object = id.to_string();
-                self.outcome(zone).waiting.push(Waiting { object, lines });
+                self.outcome(&zone).waiting.push(Waiting { object, lines });
             }
+            self.zones(&group).declare(declaration);
         }
-        self.zones.declare(declaration);
+    }
+
+    fn zones(&mut self, group: &Group) -> &mut Zones {
+        let new = || Zones::new(Limits::default(), Vec::new()).on(group.clone());
+        self.groups.entry(group.clone()).or_insert_with(new)
+    }
+
+    /// What became of an object's claims, wherever they are.
+    fn outcomes(&self, id: &Id) -> Vec<ClaimOutcome> {
+        let events = self.groups.values().filter_map(|zones| zones.event(id));
+        events.flat_map(|event| event.outcomes).collect()
     }
 
     /// Declares all zones, none of them as ours to create, and returns those that go.
-    fn declare_zones(&mut self) -> Vec<Name> {
+    fn declare_zones(&mut self) -> Vec<ZoneKey> {
         let mut leaving = Vec::new();
         let mut declarations = Vec::new();
         for (id, thing) in self.book.zones() {
@@ -169,9 +185,10 @@ impl Rehearsal {
                 message,
                 namespace: thing.namespace().to_owned(),
             };
-            match (view.standing, view.name) {
+            let zone = view.key();
+            match (view.standing, &zone) {
                 (ZoneStanding::Active, Some(_)) => {}
-                (ZoneStanding::Leaving, Some(name)) => leaving.push(name.clone()),
+                (ZoneStanding::Leaving, Some(zone)) => leaving.push(zone.clone()),
                 (ZoneStanding::Duplicate(winner), _) => {
                     let message = format!("the older {winner} declares the same zone");
                     self.end.no_zone.push(refused(message));
@@ -185,41 +202,45 @@ impl Rehearsal {
                 (ZoneStanding::Active | ZoneStanding::Leaving, None)
                 | (ZoneStanding::Succeeded(_), _) => continue,
             }
-            declarations.extend(view.name.map(|zone| ZoneDeclaration {
-                zone: zone.clone(),
-                owner: Id::clone(id),
-                generation: view.meta.generation,
-                hosting: Hosting::Elsewhere,
-                tenancy: view.tenancy,
-                allowed: view.meta.allowed.as_deref().map(Into::into),
+            declarations.extend(zone.map(|zone| {
+                let declaration = ZoneDeclaration {
+                    zone: zone.name.clone(),
+                    owner: Id::clone(id),
+                    generation: view.meta.generation,
+                    hosting: Hosting::Elsewhere,
+                    tenancy: view.tenancy,
+                    allowed: view.meta.allowed.as_deref().map(Into::into),
+                };
+                (zone, declaration)
             }));
         }
-        for declaration in declarations {
-            self.outcome(&declaration.zone);
-            self.zones.declare_zone(declaration);
+        for (zone, declaration) in declarations {
+            self.outcome(&zone);
+            self.zones(&zone.group).declare_zone(declaration);
         }
         leaving
     }
 
     /// Carries out steps, in memory, until no zone has one.
     fn run(&mut self) {
-        let names: Vec<Name> = self.end.zones.keys().cloned().collect();
-        for name in names {
+        let zones: Vec<ZoneKey> = self.end.zones.keys().cloned().collect();
+        for zone in zones {
             for _ in 0..STEPS_MAX {
-                let step = self.zones.next_step(&name, NOW);
-                let Some(completion) = step.and_then(|step| self.carry_out(&name, step)) else {
+                let step = self.zones(&zone.group).next_step(&zone.name, NOW);
+                let Some(completion) = step.and_then(|step| self.carry_out(&zone, step)) else {
                     break;
                 };
-                self.zones.complete(&name, completion, NOW);
+                let zones = self.zones(&zone.group);
+                zones.complete(&zone.name, completion, NOW);
             }
         }
     }
 
     /// What a step does to the pretended zone; `None` for what cannot come up where zones are not
     /// ours to create and have one server.
-    fn carry_out(&mut self, name: &Name, step: Step) -> Option<Completion> {
+    fn carry_out(&mut self, zone: &ZoneKey, step: Step) -> Option<Completion> {
         let unread = || Fault::new(FaultKind::Unreachable, "the zone was not transferred");
-        let world = self.worlds.get(name).cloned();
+        let world = self.worlds.get(zone).cloned();
         let world = world.unwrap_or_else(|| Err(unread()));
         match step {
             Step::Open(_) | Step::Read => Some(Completion::Read(world)),
@@ -228,7 +249,7 @@ impl Rehearsal {
             Step::Commit(changes) => {
                 let keys = changes.iter().map(|change| change.key.clone()).collect();
                 for change in changes {
-                    self.change(name, change);
+                    self.change(zone, change);
                 }
                 Some(Completion::Sent(Sent {
                     to_verify: keys,
@@ -250,8 +271,8 @@ impl Rehearsal {
     }
 
     /// Changes a set of the pretended zone, and notes which records come and go.
-    fn change(&mut self, name: &Name, change: Change) {
-        let Some(Ok(content)) = self.worlds.get_mut(name) else {
+    fn change(&mut self, zone: &ZoneKey, change: Change) {
+        let Some(Ok(content)) = self.worlds.get_mut(zone) else {
             return;
         };
         let Change {
@@ -283,21 +304,17 @@ impl Rehearsal {
             .map(|record| line(Action::Remove, record))
             .chain(come.map(|record| line(Action::Add, record)))
             .collect();
-        self.outcome(name).changes.extend(lines);
+        self.outcome(zone).changes.extend(lines);
     }
 
     /// The objects of which something was found free that was not known to be.
     fn find_free(&mut self, ids: &[Id]) -> Vec<Id> {
         let mut found = Vec::new();
         for id in ids {
-            let Some(event) = self.zones.event(id) else {
-                continue;
-            };
-            let free = event
-                .outcomes
-                .into_iter()
+            let outcomes = self.outcomes(id).into_iter();
+            let free = outcomes
                 .filter(|outcome| outcome.verdict == Verdict::Admissible)
-                .map(|outcome| outcome.claim.key);
+                .map(|outcome| (outcome.group, outcome.claim.key));
             let known = self.free.entry(Id::clone(id)).or_default();
             let before = known.len();
             known.extend(free);
@@ -321,23 +338,29 @@ impl Rehearsal {
             };
             let refused = refused(id, message);
             let zone = decision.zones.first();
-            let zone = zone.and_then(|zone| self.book.zone(zone)?.name.cloned());
+            let zone = zone.and_then(|zone| self.book.zone(zone)?.key());
             match zone {
                 Some(zone) => self.outcome(&zone).refused.push(refused),
                 None => self.end.no_zone.push(refused),
             }
         }
-        let outcomes = self.zones.event(id).map(|event| event.outcomes);
-        for outcome in outcomes.unwrap_or_default() {
+        for outcome in self.outcomes(id) {
             if let Some(message) = obstacle(&outcome.claim, &outcome.verdict) {
-                let refused = refused(id, message);
-                self.outcome(&outcome.claim.zone).refused.push(refused);
+                let zone = zone_of(&outcome.claim, &outcome.group);
+                self.outcome(&zone).refused.push(refused(id, message));
             }
         }
     }
 
-    fn outcome(&mut self, zone: &Name) -> &mut Outcome {
+    fn outcome(&mut self, zone: &ZoneKey) -> &mut Outcome {
         self.end.zones.entry(zone.clone()).or_default()
+    }
+}
+
+fn zone_of(claim: &Claim, group: &Group) -> ZoneKey {
+    ZoneKey {
+        name: claim.zone.clone(),
+        group: group.clone(),
     }
 }
 

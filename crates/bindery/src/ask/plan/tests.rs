@@ -26,7 +26,11 @@ fn planned(objects: &str, zone: Result<&[&str], &str>) -> Vec<String> {
         .map(content)
         .map_err(|message| Fault::new(FaultKind::Unreachable, message));
     let name = Name::parse("example.com").expect("it is a name");
-    let worlds = BTreeMap::from([(name, world)]);
+    let zone = ZoneKey {
+        name,
+        group: Group::UNNAMED,
+    };
+    let worlds = BTreeMap::from([(zone, world)]);
     let answer = answer(book, places, worlds, Some("default"));
     serde_json::to_string(&answer).expect("it is plain data");
     lines(&answer, Paint::Plain)

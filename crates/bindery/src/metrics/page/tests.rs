@@ -5,7 +5,7 @@ use bindery_core::fleet::{Member, Role};
 use bindery_core::{Moment, zones::Limits};
 use bindery_embedded::Options;
 use bindery_engine::{Servers, Station};
-use bindery_kube::{Clock, Controllers, ServerAddress, Settings, Tenure};
+use bindery_kube::{Clock, Controllers, Settings};
 
 use super::*;
 
@@ -42,15 +42,12 @@ fn page() -> String {
         lead: station(Role::Primary),
         followers: Arc::new([station(Role::Secondary)]),
     };
-    let (engine, _running) = Engine::start(servers, Limits::default(), stop.clone());
+    let (engine, _running) = Engine::start(servers.alone(), Limits::default(), stop.clone());
     let controllers = Controllers {
         client: api.client(),
         engine: engine.clone(),
         settings: Settings {
-            tenure: Tenure::External,
-            server: ServerAddress {
-                address: "192.0.2.53:53".to_owned(),
-            },
+            sites: BTreeMap::new(),
         },
         clock: Arc::new(Still),
     };

@@ -160,3 +160,17 @@ fn an_object_that_never_carries_its_wish_holds_a_new_zone_for_a_moment_only() {
     world.pass(Duration::from_secs(5));
     assert!(world.server.contains_key(&name(ZONE)));
 }
+
+#[test]
+fn a_zone_of_an_earlier_run_is_deleted_without_being_read() {
+    let mut world = World::new();
+    world.server.insert(name(ZONE), content(APEX));
+    world.zones.declare(declare("www", 1, "", WWW));
+    world.zones.raze_zone(&name(ZONE));
+    world.failures = 1;
+    assert_eq!(world.zones.event(&object("www")), None, "it is on its way");
+    world.settle();
+    assert!(world.server.is_empty());
+    let event = world.zones.event(&object("www")).expect("it is gone");
+    assert_eq!(event.withdrawal, Withdrawal::Done);
+}

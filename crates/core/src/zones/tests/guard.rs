@@ -277,3 +277,18 @@ impl World {
         }
     }
 }
+
+#[test]
+fn what_is_held_goes_with_a_zone_that_is_taken_back() {
+    let mut world = with_hosts(20);
+    for number in 0..12 {
+        withdraw(&mut world, number);
+    }
+    world.settle();
+    assert!(held(&world).is_some());
+    world.zones.retire_zone(&name(ZONE));
+    world.settle();
+    assert_eq!(world.lines(), Vec::<String>::new());
+    let gone = world.zones.zone_event(&name(ZONE)).map(|event| event.state);
+    assert_eq!(gone, Some(crate::zones::ZoneState::Gone));
+}

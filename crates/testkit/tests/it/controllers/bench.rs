@@ -1,13 +1,14 @@
 //! One machine in memory: API, name server, engine, controllers, and hands to act on them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bindery_core::{Moment, Name, Record, zones::Limits};
+use bindery_core::{Group, Moment, Name, Record, zones::Limits};
 use bindery_embedded::{EmbeddedApi, Options};
 use bindery_engine::{Engine, Servers};
-use bindery_kube::{Clock, Controllers, Handle, ServerAddress, Settings, Tenure};
+use bindery_kube::{Clock, Controllers, Handle, Settings, Site, Tenure};
 use bindery_testkit::FakeNameServer;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
@@ -24,6 +25,8 @@ pub(super) struct Bench {
     pub(super) client: Client,
     seen: Client,
     pub(super) server: FakeNameServer,
+    /// The server of the cluster `inside`, where there is one.
+    pub(super) inside: Option<FakeNameServer>,
     tenure: Tenure,
     process: Option<Process>,
     _api: EmbeddedApi,
@@ -97,6 +100,7 @@ impl Bench {
             client,
             seen: seen(&api),
             server: FakeNameServer::default(),
+            inside: None,
             tenure,
             process: None,
             _api: api,
@@ -104,24 +108,36 @@ impl Bench {
     }
 
     pub(super) fn start(&mut self) {
-        let host: Option<Arc<dyn bindery_engine::ports::ZoneHost>> = match self.tenure {
-            Tenure::Managed => Some(Arc::new(self.server.clone())),
-            Tenure::External => None,
+        let mut groups = BTreeMap::new();
+        let inside = self.inside.as_ref();
+        let inside = inside.map(|server| (Group::named("inside"), "192.0.2.77:53", server));
+        let usual = (Group::UNNAMED, "192.0.2.53:53", &self.server);
+        for (group, address, server) in std::iter::once(usual).chain(inside) {
+            let host: Option<Arc<dyn bindery_engine::ports::ZoneHost>> = match self.tenure {
+                Tenure::Managed => Some(Arc::new(server.clone())),
+                Tenure::External => None,
+            };
+            let servers = Servers::one(address, Arc::new(server.clone()), host);
+            groups.insert(group, servers);
+        }
+        let site = |servers: &Servers| Site {
+            tenure: self.tenure,
+            lead: servers.lead.member.address.to_string(),
         };
-        let servers = Servers::one("192.0.2.53:53", Arc::new(self.server.clone()), host);
+        let sites = groups
+            .iter()
+            .map(|(group, servers)| (group.clone(), site(servers)));
+        let settings = Settings {
+            sites: sites.collect(),
+        };
         let stop = CancellationToken::new();
-        let (engine, running) = Engine::start(servers, Limits::default(), stop.clone());
+        let (engine, running) = Engine::start(groups, Limits::default(), stop.clone());
         let mut tasks = JoinSet::new();
         tasks.spawn(running);
         let controllers = Controllers {
             client: self.seen.clone(),
             engine,
-            settings: Settings {
-                tenure: self.tenure,
-                server: ServerAddress {
-                    address: "192.0.2.53:53".to_owned(),
-                },
-            },
+            settings,
             clock: Arc::new(Still),
         };
         let (handle, work) = controllers.start(&stop);

@@ -1,0 +1,55 @@
+//! Groups of name servers, each of which serves its zones together.
+
+use std::{fmt, sync::Arc};
+
+use crate::name::Name;
+
+/// The name servers of a zone: a cluster by its name, or those of all zones that name none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Group(Option<Arc<str>>);
+
+impl Group {
+    /// The servers of all zones that name no cluster.
+    pub const UNNAMED: Self = Self(None);
+
+    /// The cluster of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self(Some(name.into()))
+    }
+
+    /// The cluster's name.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+}
+
+impl fmt::Display for Group {
+    /// For messages: `cluster internal`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "cluster {name}"),
+            None => f.write_str("the servers without a cluster's name"),
+        }
+    }
+}
+
+/// A zone on its servers. Zones of one name in different groups have nothing to do with each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ZoneKey {
+    /// The apex.
+    pub name: Name,
+    /// The servers.
+    pub group: Group,
+}
+
+impl fmt::Display for ZoneKey {
+    /// As an author would say it: `example.com. on cluster internal`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.group.name() {
+            Some(_) => write!(f, "{} on {}", self.name, self.group),
+            None => self.name.fmt(f),
+        }
+    }
+}
