@@ -1,6 +1,7 @@
 //! Whole controllers over the embedded API and a name server in memory.
 
 mod bench;
+mod clusters;
 mod crowd;
 mod endpoints;
 mod events;

@@ -80,6 +80,18 @@ impl Bench {
         bench
     }
 
+    /// A machine on which nothing runs yet, with servers of the cluster `inside` beside the usual ones.
+    pub(super) async fn clusters(tenure: Tenure) -> Self {
+        let mut bench = Self::stopped(tenure).await;
+        bench.inside = Some(FakeNameServer::default());
+        bench
+    }
+
+    /// The server of the cluster `inside`.
+    pub(super) fn inside(&self) -> &FakeNameServer {
+        self.inside.as_ref().expect("the bench has clusters")
+    }
+
     /// A machine on which nothing runs yet.
     pub(super) async fn stopped(tenure: Tenure) -> Self {
         Self::behind(tenure, EmbeddedApi::client).await

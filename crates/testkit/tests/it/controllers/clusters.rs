@@ -1,0 +1,234 @@
+//! Several clusters of name servers: the same name on each, and zones that move from one to another.
+
+use bindery_kube::Tenure;
+use bindery_testkit::FakeNameServer;
+use serde_json::json;
+
+use super::bench::{Bench, WWW, WWW_LINE, ZONE, name, records};
+
+const INSIDE_LINE: &str = "www.example.com. 300 IN A 10.0.0.1";
+
+/// The fixture's zone on the other cluster.
+fn inside_zone() -> String {
+    ZONE.replace("name: example,", "name: inside,")
+        .replace("zoneName", "clusterRef: inside\n  zoneName")
+        .replace("zone: example}", "zone: inside}")
+}
+
+/// A record of the fixture's name in the zone of the other cluster.
+fn inside_www() -> String {
+    WWW.replace("name: www, namespace", "name: inside-www, namespace")
+        .replace("zone: example", "zone: inside")
+        .replace("192.0.2.1", "10.0.0.1")
+}
+
+fn to_inside() -> serde_json::Value {
+    json!({ "spec": { "clusterRef": "inside" } })
+}
+
+/// Whether a server has a line of example.com; `None` where it does not have the zone.
+fn has(server: &FakeNameServer, line: &str) -> Option<bool> {
+    server.content(&name("example.com"))?;
+    let lines = server.lines(&name("example.com"));
+    Some(lines.iter().any(|one| one == line))
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_zones_of_one_name_on_different_servers_both_work() {
+    let mut bench = Bench::clusters(Tenure::Managed).await;
+    bench.start();
+    for object in [ZONE, WWW, &inside_zone(), &inside_www()] {
+        bench.create(object).await;
+    }
+    for object in [
+        "DNSZone/example",
+        "DNSZone/inside",
+        "ARecord/www",
+        "ARecord/inside-www",
+    ] {
+        bench.until_ready(object).await;
+    }
+    assert_eq!(bench.lines(), [WWW_LINE]);
+    let inside = bench.inside();
+    assert_eq!(
+        (has(inside, INSIDE_LINE), has(inside, WWW_LINE)),
+        (Some(true), Some(false))
+    );
+    let zone = bench.get("DNSZone/inside").await.expect("it is there");
+    assert_eq!(
+        zone.data["status"]["servers"][0]["address"],
+        "192.0.2.77:53"
+    );
+    // One goes, and the other does not notice.
+    bench.delete("DNSZone/inside").await;
+    bench.until_gone("DNSZone/inside").await;
+    assert_eq!(
+        (bench.lines(), has(bench.inside(), INSIDE_LINE)),
+        (vec![WWW_LINE.to_owned()], None)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_zone_of_the_name_on_the_same_servers_is_refused_in_any_case() {
+    let mut bench = Bench::clusters(Tenure::Managed).await;
+    bench.start();
+    bench.create(&inside_zone()).await;
+    bench.until_ready("DNSZone/inside").await;
+    let second = inside_zone()
+        .replace("name: inside,", "name: second,")
+        .replace("example.com", "EXAMPLE.COM");
+    bench.create(&second).await;
+    let message = bench
+        .until("DNSZone/second", "Ready", "-DuplicateZone")
+        .await;
+    assert!(message.contains("dnszone/default/inside"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_that_a_zone_leaves_stop_serving_it() {
+    let mut bench = Bench::clusters(Tenure::Managed).await;
+    bench.start();
+    bench.create(ZONE).await;
+    bench.create(WWW).await;
+    bench.until_ready("ARecord/www").await;
+    bench.patch("DNSZone/example", to_inside()).await;
+    bench.until_ready("DNSZone/example").await;
+    bench.settle().await;
+    bench.until_ready("ARecord/www").await;
+    assert_eq!(
+        (has(bench.inside(), WWW_LINE), has(&bench.server, WWW_LINE)),
+        (Some(true), None)
+    );
+    let www = bench.get("ARecord/www").await.expect("it is there");
+    let zone = bench.get("DNSZone/example").await.expect("it is there");
+    let note = |object: &kube::api::DynamicObject| {
+        let notes = object.metadata.annotations.clone().unwrap_or_default();
+        notes["bindery.dev/published"].clone()
+    };
+    assert_eq!(note(&www), format!("; on cluster inside\n{WWW_LINE}"));
+    assert_eq!(note(&zone), "example.com. inside");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_zone_that_moves_while_nobody_looks_is_taken_back_where_it_was() {
+    for (patch, is_inside) in [
+        (to_inside(), true),
+        (json!({ "spec": { "zoneName": "example.net" } }), false),
+    ] {
+        let mut bench = Bench::clusters(Tenure::Managed).await;
+        bench.start();
+        bench.create(ZONE).await;
+        bench.create(WWW).await;
+        bench.until_ready("ARecord/www").await;
+        bench.crash().await;
+        bench.patch("DNSZone/example", patch).await;
+        bench.start();
+        bench.until_ready("DNSZone/example").await;
+        bench.until_ready("ARecord/www").await;
+        bench.settle().await;
+        assert_eq!(has(&bench.server, WWW_LINE), None);
+        let inside = has(bench.inside(), WWW_LINE);
+        assert_eq!(inside, is_inside.then_some(true));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_wrote_stays_where_a_zone_leaves() {
+    let foreign = "old.example.com. 60 IN A 198.51.100.9";
+    let mut bench = Bench::clusters(Tenure::External).await;
+    for server in [&bench.server, bench.inside()] {
+        server.add_zone(&name("example.com"), &records(&[foreign]));
+    }
+    bench.start();
+    bench.create(ZONE).await;
+    // More than the guard would let go at once, if nobody had asked for it.
+    for number in 0..20 {
+        let record = WWW.replace("www", &format!("www{number}"));
+        bench.create(&record).await;
+    }
+    bench.until_ready("ARecord/www19").await;
+    bench.patch("DNSZone/example", to_inside()).await;
+    bench.until_lines(&[foreign]).await;
+    bench.until_ready("ARecord/www19").await;
+    assert_eq!(bench.inside().lines(&name("example.com")).len(), 21);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_stands_on_one_server_is_not_ours_on_another() {
+    let mut bench = Bench::clusters(Tenure::External).await;
+    bench.server.add_zone(&name("example.com"), &[]);
+    bench
+        .inside()
+        .add_zone(&name("example.com"), &records(&[WWW_LINE]));
+    bench.start();
+    bench.create(ZONE).await;
+    bench.create(WWW).await;
+    bench.until_ready("ARecord/www").await;
+    bench.patch("DNSZone/example", to_inside()).await;
+    bench.until("ARecord/www", "Ready", "-NotOwned").await;
+    bench.settle().await;
+    bench.delete("ARecord/www").await;
+    bench.until_gone("ARecord/www").await;
+    assert_eq!(
+        has(bench.inside(), WWW_LINE),
+        Some(true),
+        "somebody else wrote it"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_is_not_there_is_told_and_nothing_is_taken_away() {
+    let mut bench = Bench::clusters(Tenure::Managed).await;
+    bench.start();
+    bench.create(ZONE).await;
+    bench.create(WWW).await;
+    bench.until_ready("ARecord/www").await;
+    let typo = json!({ "spec": { "clusterRef": "insid" } });
+    bench.patch("DNSZone/example", typo).await;
+    let message = bench
+        .until("DNSZone/example", "Ready", "-ClusterNotFound")
+        .await;
+    assert!(message.contains("name one of inside"), "{message}");
+    bench.settle().await;
+    assert_eq!(bench.lines(), [WWW_LINE]);
+    bench.restart().await;
+    bench.settle().await;
+    assert_eq!(bench.lines(), [WWW_LINE]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_on_a_cluster_that_is_gone_waits_until_it_is_given_up() {
+    let mut bench = Bench::clusters(Tenure::Managed).await;
+    bench.start();
+    bench.create(&inside_zone()).await;
+    bench.create(&inside_www()).await;
+    bench.until_ready("ARecord/inside-www").await;
+    bench.crash().await;
+    let inside = bench.inside.take();
+    bench.start();
+    bench.delete("ARecord/inside-www").await;
+    bench.delete("DNSZone/inside").await;
+    for object in ["ARecord/inside-www", "DNSZone/inside"] {
+        let message = bench.until(object, "Ready", "-Deleting").await;
+        assert!(message.contains("cluster inside"), "{message}");
+    }
+    // Here they are again: what waits is done.
+    bench.inside = inside;
+    bench.restart().await;
+    bench.until_gone("ARecord/inside-www").await;
+    bench.until_gone("DNSZone/inside").await;
+    assert_eq!(has(bench.inside(), INSIDE_LINE), None);
+
+    bench.create(&inside_zone()).await;
+    bench.create(&inside_www()).await;
+    bench.until_ready("ARecord/inside-www").await;
+    bench.crash().await;
+    bench.inside = None;
+    bench.start();
+    for object in ["ARecord/inside-www", "DNSZone/inside"] {
+        bench.delete(object).await;
+        let given_up = json!({ "metadata": { "annotations": { "bindery.dev/abandon": "true" } } });
+        bench.patch(object, given_up).await;
+        bench.until_gone(object).await;
+    }
+}
