@@ -110,7 +110,8 @@ pub(crate) fn declare_held(ctx: &Context) {
             let Some(observed) = observed.filter(|observed| observed.meta.held) else {
                 break;
             };
-            match plan(&observed) {
+            // What is to go must be known even where something has to be written down first.
+            match observed.leave().unwrap_or_else(|| plan(&observed)) {
                 Plan::Declare(zone, what) => declare(&object, ctx, &observed, (zone, what)),
                 Plan::TakeBack(zone, tenure) => take_back(&object, ctx, zone, tenure),
                 Plan::Write(_) | Plan::Report | Plan::Rest => break,
@@ -173,10 +174,16 @@ fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Observed> {
 }
 
 impl Observed {
-    /// The zones that the object is to have no longer.
+    /// The zones that the object is to have no longer; none while its author has to correct it.
     fn former(&self) -> impl Iterator<Item = (&ZoneKey, &Place)> {
-        let places = self.places.iter();
+        let is_known = !matches!(self.standing, ZoneStanding::Invalid(_));
+        let places = self.places.iter().filter(move |_| is_known);
         places.filter(|(zone, _)| Some(*zone) != self.wanted.as_ref())
+    }
+
+    /// What is to be done next about those.
+    fn leave(&self) -> Option<Plan> {
+        self.former().find_map(|(zone, place)| leave(zone, place))
     }
 
     /// What the engine is to be told of the zone that is wanted.
@@ -223,10 +230,7 @@ fn plan(observed: &Observed) -> Plan {
             return Plan::Declare(wanted.clone(), observed.wish());
         }
     }
-    if let Some(plan) = observed
-        .former()
-        .find_map(|(zone, place)| leave(zone, place))
-    {
+    if let Some(plan) = observed.leave() {
         return plan;
     }
     let left = observed.former().filter(|(_, place)| !place.is_done());
