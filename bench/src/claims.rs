@@ -38,7 +38,7 @@ pub(crate) async fn feed(subject: &Subject, zone: &str, count: usize) -> Result<
     let apex = apex(zone)?;
     let stop = CancellationToken::new();
     let servers = Servers::one("", Arc::new(subject.server()?), None);
-    let (engine, running) = Engine::start(servers.alone(), Limits::default(), stop.clone());
+    let (engine, running) = Engine::start(servers.alone(), Limits::default(), &stop);
     engine.open();
     let running = tokio::spawn(running);
     let declarations = (0..count)

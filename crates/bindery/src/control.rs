@@ -51,7 +51,7 @@ pub(crate) fn start(
     let settings = Settings {
         sites: sites.collect(),
     };
-    let (engine, running) = Engine::start(groups, Limits::default(), work.stop_token());
+    let (engine, running) = Engine::start(groups, Limits::default(), &work.stop_token());
     work.spawn("engine", running);
     let controllers = Controllers {
         client,

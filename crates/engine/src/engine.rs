@@ -146,8 +146,8 @@ impl Engine {
     pub fn start(
         groups: BTreeMap<Group, Servers>,
         limits: Limits,
-        stop: CancellationToken,
-    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        stop: &CancellationToken,
+    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let desks = groups
             .iter()
             .map(|(group, servers)| (group.clone(), Desk::new(servers)));
@@ -218,7 +218,7 @@ impl Engine {
         let mut homes = self.0.parts();
         let left = homes.declare(&parts);
         if let Some((_, first)) = parts.first() {
-            self.0.forget(&first.owner, left);
+            self.0.forget(&first.owner, &left);
         }
         for (group, declaration) in parts {
             let subject = Subject::Object(Id::clone(&declaration.owner));
@@ -234,7 +234,7 @@ impl Engine {
     /// Forgets an object that is gone.
     pub fn forget(&self, owner: &Id) {
         let groups = self.0.parts().forget(owner);
-        self.0.forget(owner, groups);
+        self.0.forget(owner, &groups);
     }
 
     /// Registers a listener for the objects that concern it. It reads at its own pace; if it hangs,
@@ -288,7 +288,7 @@ impl Shared {
         lock(&self.parts)
     }
 
-    fn forget(&self, owner: &Id, groups: Vec<Group>) {
+    fn forget(&self, owner: &Id, groups: &[Group]) {
         for desk in groups.iter().filter_map(|group| self.groups.get(group)) {
             let subject = Subject::Object(Id::clone(owner));
             desk.inbox.push(subject, Input::Forget);

@@ -149,8 +149,7 @@ fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Observed> {
     places.extend(progress.declared.keys().cloned());
     let place = |zone: ZoneKey| {
         let active = state.catalog.active_zone(&zone);
-        let declarer = state.declarers.get(&zone);
-        let mut others = active.into_iter().chain(declarer);
+        let mut others = active.into_iter().chain(state.declarers.get(&zone));
         let declared = progress.declared.get(&zone);
         let place = Place {
             site: ctx.settings.sites.get(&zone.group).cloned(),
@@ -215,9 +214,10 @@ fn plan(observed: &Observed) -> Plan {
     let written: BTreeSet<ZoneKey> = meta.places().into_iter().collect();
     if meta.life == Life::Deleting && (meta.abandoned || !meta.held) {
         // Its author says not to wait for servers; what is left is still tried.
-        return match meta.held {
-            true => Plan::Write(BTreeSet::new()),
-            false => Plan::Rest,
+        return if meta.held {
+            Plan::Write(BTreeSet::new())
+        } else {
+            Plan::Rest
         };
     }
     if let Some(wanted) = &observed.wanted {

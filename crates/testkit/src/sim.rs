@@ -308,7 +308,7 @@ impl World {
         let settings = Settings {
             sites: sites.collect(),
         };
-        let (engine, run) = Engine::start(groups, self.limits, stop.clone());
+        let (engine, run) = Engine::start(groups, self.limits, &stop);
         let api = FaultyApi::new(self.api.service(), Arc::clone(&self.weather));
         let controllers = Controllers {
             client: kube::Client::new(api, "default"),

@@ -42,7 +42,7 @@ fn start_with(faults: impl Faults, followers: Arc<[Station]>) -> Running {
         ..Servers::one("192.0.2.53:53", Arc::new(server.clone()), None)
     };
     let stop = CancellationToken::new();
-    let (engine, run) = Engine::start(servers.alone(), Limits::default(), stop.clone());
+    let (engine, run) = Engine::start(servers.alone(), Limits::default(), &stop);
     let events = engine.listen(|_| true);
     engine.open();
     let task = tokio::spawn(run);

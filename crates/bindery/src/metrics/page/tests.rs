@@ -42,7 +42,7 @@ fn page() -> String {
         lead: station(Role::Primary),
         followers: Arc::new([station(Role::Secondary)]),
     };
-    let (engine, _running) = Engine::start(servers.alone(), Limits::default(), stop.clone());
+    let (engine, _running) = Engine::start(servers.alone(), Limits::default(), &stop);
     let controllers = Controllers {
         client: api.client(),
         engine: engine.clone(),

@@ -290,5 +290,5 @@ fn what_is_held_goes_with_a_zone_that_is_taken_back() {
     world.settle();
     assert_eq!(world.lines(), Vec::<String>::new());
     let gone = world.zones.zone_event(&name(ZONE)).map(|event| event.state);
-    assert_eq!(gone, Some(crate::zones::ZoneState::Gone));
+    assert_eq!(gone, Some(ZoneState::Gone));
 }

@@ -143,7 +143,7 @@ impl Bench {
             sites: sites.collect(),
         };
         let stop = CancellationToken::new();
-        let (engine, running) = Engine::start(groups, Limits::default(), stop.clone());
+        let (engine, running) = Engine::start(groups, Limits::default(), &stop);
         let mut tasks = JoinSet::new();
         tasks.spawn(running);
         let controllers = Controllers {
