@@ -501,3 +501,34 @@ fn a_cname_that_the_server_ignores_is_told_and_tried_again() {
     }
     assert!(told);
 }
+
+#[test]
+fn what_was_written_and_not_read_back_is_not_gone_when_it_is_taken_back() {
+    let mut world = World::with_zone("");
+    world.settle();
+    world.zones.declare(declare("www", 1, WWW, ""));
+    let zone = name(ZONE);
+    let step = world.zones.next_step(&zone, world.now).expect("a commit");
+    let completion = world.carry_out(&zone, step);
+    world.zones.complete(&zone, completion, world.now);
+    let step = world
+        .zones
+        .next_step(&zone, world.now)
+        .expect("it is read back");
+    world.failures = 1;
+    let completion = world.carry_out(&zone, step);
+    world.zones.complete(&zone, completion, world.now);
+    world.zones.declare(declare("www", 1, "", WWW));
+    let told = world
+        .zones
+        .event(&object("www"))
+        .map(|event| event.withdrawal);
+    assert!(matches!(told, Some(Withdrawal::Failing(_))), "{told:?}");
+    world.settle();
+    assert_eq!(world.lines(), Vec::<String>::new());
+    let told = world
+        .zones
+        .event(&object("www"))
+        .map(|event| event.withdrawal);
+    assert_eq!(told, Some(Withdrawal::Done));
+}

@@ -325,7 +325,8 @@ fn remains(zone: &Zone, key: &RecordKey, record: &Record) -> Withdrawal {
     if zone.parent.phase() == Phase::Gone {
         return Withdrawal::Done;
     }
-    let unknown = !zone.parent.is_open() || zone.serial.is_none();
+    // What was written and could not be read back may stand.
+    let unknown = !zone.parent.is_open() || zone.serial.is_none() || zone.stale;
     let standing = zone
         .parent
         .actual(key)

@@ -4,15 +4,16 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use bindery_embedded::bind::Named;
 
 use crate::machine::{Server, fetch, program, run, text, until};
-use crate::stage::Stage;
+use crate::stage::{Stage, resolves_at};
 
 crate::cases!(
     controllers_run_on_a_real_cluster,
     what_is_abandoned_does_not_wait_for_its_server,
+    zones_of_one_name_on_servers_of_two_clusters,
 );
 
 const ZONE: &str = "\
@@ -46,6 +47,34 @@ apiVersion: bindy.firestoned.io/v1beta1
 kind: ARecord
 metadata: {name: later, labels: {zone: example-com}}
 spec: {name: later, ipv4Addresses: [192.0.2.5]}
+";
+
+const SPLIT: &str = "\
+apiVersion: bindy.firestoned.io/v1beta1
+kind: DNSZone
+metadata: {name: outside}
+spec:
+  zoneName: example.com
+  clusterRef: external
+  recordsFrom: [{selector: {matchLabels: {zone: outside}}}]
+---
+apiVersion: bindy.firestoned.io/v1beta1
+kind: DNSZone
+metadata: {name: inside}
+spec:
+  zoneName: example.com
+  clusterRef: internal
+  recordsFrom: [{selector: {matchLabels: {zone: inside}}}]
+---
+apiVersion: bindy.firestoned.io/v1beta1
+kind: ARecord
+metadata: {name: outside, labels: {zone: outside}}
+spec: {name: www, ipv4Addresses: [192.0.2.1]}
+---
+apiVersion: bindy.firestoned.io/v1beta1
+kind: ARecord
+metadata: {name: inside, labels: {zone: inside}}
+spec: {name: www, ipv4Addresses: [10.0.0.1]}
 ";
 
 const REASON: &str = ".status.conditions[?(@.type=='Ready')].reason";
@@ -136,6 +165,59 @@ fn what_is_abandoned_does_not_wait_for_its_server(_: Server) -> Result<()> {
         stage.kubectl(&["wait", "--for=delete", object, "--timeout=60s"])?;
     }
     Ok(())
+}
+
+/// The same name on servers of others, each with a key of its own; a zone that moves takes along only what
+/// is ours.
+fn zones_of_one_name_on_servers_of_two_clusters(_: Server) -> Result<()> {
+    let stage = Stage::of_two_clusters()?;
+    let internal = stage.other.as_ref().context("there are two")?;
+    stage.create_zone("example.com", FOREIGN)?;
+    let theirs = FOREIGN.replace("192.0.2.99", "10.0.0.99");
+    stage.create_zone_at(internal, "example.com", &theirs)?;
+    stage.kubectl_apply(SPLIT)?;
+    for object in [
+        "dnszone/outside",
+        "dnszone/inside",
+        "arecord/outside",
+        "arecord/inside",
+    ] {
+        stage.wait("Ready", object)?;
+    }
+    stage.resolves("www.example.com", "A", "192.0.2.1")?;
+    resolves_at(internal.address(), "www.example.com", "A", "10.0.0.1")?;
+    // The plan looks at each where it is.
+    let kubeconfig = stage.kubernetes.kubeconfig().display().to_string();
+    let keys = ["external=tsig.key", "internal=other.key"].map(|key| {
+        let (cluster, file) = key.split_once('=').unwrap_or_default();
+        format!("{cluster}={}", stage.scratch.path().join(file).display())
+    });
+    let output = Command::new(program()?)
+        .args([
+            "plan",
+            "--kubeconfig",
+            &kubeconfig,
+            "--tsig-key-file",
+            &keys.join(","),
+        ])
+        .output()?;
+    let plan = text(&output)?;
+    ensure!(plan.matches("nothing to do").count() == 2, "{plan}");
+    // One leaves, and takes what is its own.
+    stage.kubectl(&[
+        "delete",
+        "--timeout=60s",
+        "dnszone/inside",
+        "arecord/inside",
+    ])?;
+    resolves_at(internal.address(), "www.example.com", "A", "")?;
+    let moved = r#"{"spec":{"clusterRef":"internal"}}"#;
+    stage.kubectl(&["patch", "dnszone/outside", "--type=merge", "-p", moved])?;
+    resolves_at(internal.address(), "www.example.com", "A", "192.0.2.1")?;
+    stage.resolves("www.example.com", "A", "")?;
+    stage.resolves("taken.example.com", "A", "192.0.2.99")?;
+    resolves_at(internal.address(), "taken.example.com", "A", "10.0.0.99")?;
+    stage.wait("Ready", "arecord/outside")
 }
 
 /// Where no controllers run, nobody but the plan has seen the objects.

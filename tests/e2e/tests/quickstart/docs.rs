@@ -46,7 +46,8 @@ fn blocks(page: &str) -> Vec<Block> {
 
 fn the_manifests_of_zones_and_records_do_what_the_page_says(server: Server) -> Result<()> {
     let page = fs::read_to_string(PAGE).context(PAGE)?;
-    let mut machine = Machine::idle(server)?.with_secondaries(2)?;
+    let machine = Machine::idle(server)?.with_secondaries(2)?;
+    let mut machine = machine.with_cluster("internal", 1)?;
     machine.start()?;
     let blocks = blocks(&page);
     ensure!(blocks.len() >= 6, "the page has {} manifests", blocks.len());
@@ -68,6 +69,10 @@ fn the_manifests_of_zones_and_records_do_what_the_page_says(server: Server) -> R
         let caa = ["0 issue \"letsencrypt.org\""];
         machine.resolves_at(place, &["shop.example", "CAA"], &caa)?;
     }
+    // The page has two zones of one name.
+    machine.resolves_at(0, &["www.split.example"], &["192.0.2.1"])?;
+    machine.resolves_at(3, &["www.split.example"], &["10.0.0.1"])?;
+    machine.resolves_at(3, &["app.split.example"], &["10.0.0.2"])?;
     until("the lowest TTL counts", || {
         let answer = machine.dig(&["+noall", "+answer", "shop.example", "MX"])?;
         let lowest = answer

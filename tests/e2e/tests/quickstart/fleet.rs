@@ -25,7 +25,7 @@ pub(crate) fn fleet(server: Server) -> Result<Machine> {
 
 const GUARDED: &str = ".status.conditions[?(@.type=='Guarded')].status";
 
-fn zone(name: &str, apex: &str, more: &str) -> String {
+pub(crate) fn zone(name: &str, apex: &str, more: &str) -> String {
     format!(
         "apiVersion: bindy.firestoned.io/v1beta1\nkind: DNSZone\n\
          metadata: {{name: {name}, namespace: default}}\n\
@@ -42,7 +42,7 @@ pub(crate) fn record(name: &str, zone: &str, address: &str) -> String {
     )
 }
 
-fn ready(machine: &Machine, object: &str) -> Result<()> {
+pub(crate) fn ready(machine: &Machine, object: &str) -> Result<()> {
     let patience = format!("--timeout={}s", PATIENCE.as_secs());
     machine
         .kubectl(&["wait", "--for=condition=Ready", object, &patience])

@@ -52,6 +52,8 @@ pub(crate) struct Machine {
     server: Server,
     /// Secondaries beside the one primary; their ports come after its port.
     secondaries: u16,
+    /// The cluster beside the usual servers, as `--cluster` takes it.
+    cluster: Option<&'static str>,
     process: Option<Process>,
     runs: usize,
 }
@@ -166,6 +168,7 @@ impl Machine {
             metrics,
             server,
             secondaries: 0,
+            cluster: None,
             process: None,
             runs: 0,
         })
@@ -175,6 +178,13 @@ impl Machine {
     pub(crate) fn with_secondaries(mut self, count: u16) -> Result<Self> {
         self.dns = free_ports(count + 1)?;
         self.secondaries = count;
+        Ok(self)
+    }
+
+    /// The same machine with a cluster beside its servers, as `--cluster` takes it, of so many.
+    pub(crate) fn with_cluster(mut self, cluster: &'static str, count: u16) -> Result<Self> {
+        self.dns = free_ports(1 + self.secondaries + count)?;
+        self.cluster = Some(cluster);
         Ok(self)
     }
 
@@ -219,6 +229,9 @@ impl Machine {
         }
         if self.secondaries > 0 {
             line.extend(["--secondaries".to_owned(), self.secondaries.to_string()]);
+        }
+        if let Some(cluster) = self.cluster {
+            line.extend(["--cluster".to_owned(), cluster.to_owned()]);
         }
         line
     }

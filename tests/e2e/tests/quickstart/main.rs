@@ -5,6 +5,7 @@
 
 mod ask;
 mod cluster;
+mod clusters;
 mod crash;
 mod docs;
 mod files;
@@ -60,6 +61,7 @@ fn trials() -> Vec<Trial> {
         files::cases(),
         crash::cases(),
         fleet::cases(),
+        clusters::cases(),
         manual::cases(),
         steady::cases(),
         docs::cases(),

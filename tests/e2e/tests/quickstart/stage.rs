@@ -24,6 +24,8 @@ use crate::machine::{PATIENCE, Process, program, run, text, until};
 pub(crate) struct Stage {
     pub(crate) process: Process,
     pub(crate) primary: Named,
+    /// The primary of another cluster, with a key of its own.
+    pub(crate) other: Option<Named>,
     pub(crate) kubernetes: Kubernetes,
     pub(crate) scratch: TempDir,
     pub(crate) runtime: Runtime,
@@ -34,12 +36,19 @@ pub(crate) struct Stage {
 impl Stage {
     /// Starts all but the secondaries, which are told of changes and may come later.
     pub(crate) fn new(secondaries: &[SocketAddr]) -> Result<Self> {
+        Self::with(secondaries, false)
+    }
+
+    /// Starts two primaries, of the clusters `external` and `internal`.
+    pub(crate) fn of_two_clusters() -> Result<Self> {
+        Self::with(&[], true)
+    }
+
+    fn with(secondaries: &[SocketAddr], is_split: bool) -> Result<Self> {
         let runtime = Runtime::new().context("a runtime needs only threads")?;
         let scratch = tempfile::tempdir()?;
         let kubernetes = runtime.block_on(Kubernetes::start())?;
-        let key = Key::generate("bindery-e2e", System::secret())?;
-        let key_file = scratch.path().join("tsig.key");
-        fs::write(&key_file, key.to_key_file().as_bytes())?;
+        let (key, key_file) = make_key(&scratch.path().join("tsig.key"))?;
         let role = Role::Primary {
             notify: secondaries.to_vec(),
         };
@@ -51,10 +60,27 @@ impl Stage {
         let mut line = vec![
             "run".to_owned(),
             format!("--kubeconfig={kubeconfig}"),
-            format!("--nameserver=primary={}", primary.address()),
-            format!("--tsig-key-file={}", key_file.display()),
             format!("--metrics-address=127.0.0.1:{metrics}"),
         ];
+        let mut other = None;
+        if is_split {
+            let (key, file) = make_key(&scratch.path().join("other.key"))?;
+            let role = Role::Primary { notify: Vec::new() };
+            let folder = scratch.path().join("other");
+            let named = self::options(&key, folder, free_address()?, role)?;
+            let named = runtime.block_on(Named::start(named))?;
+            line.extend([
+                format!("--nameserver=external/primary={}", primary.address()),
+                format!("--nameserver=internal/{}", named.address()),
+                format!("--tsig-key-file=external={key_file},internal={file}"),
+            ]);
+            other = Some(named);
+        } else {
+            line.extend([
+                format!("--nameserver=primary={}", primary.address()),
+                format!("--tsig-key-file={key_file}"),
+            ]);
+        }
         let others = secondaries.iter();
         line.extend(others.map(|other| format!("--nameserver=secondary={other}")));
         let line: Vec<&str> = line.iter().map(String::as_str).collect();
@@ -62,6 +88,7 @@ impl Stage {
         Ok(Self {
             process,
             primary,
+            other,
             kubernetes,
             scratch,
             runtime,
@@ -72,12 +99,17 @@ impl Stage {
 
     /// Makes a zone of these lines on the primary.
     pub(crate) fn create_zone(&self, zone: &str, lines: &str) -> Result<()> {
+        self.create_zone_at(&self.primary, zone, lines)
+    }
+
+    /// Makes a zone of these lines on a server.
+    pub(crate) fn create_zone_at(&self, server: &Named, zone: &str, lines: &str) -> Result<()> {
         let zone = Name::parse(zone)?;
         let records: Vec<Record> = lines
             .lines()
             .map(|line| line.parse().map_err(|problem| anyhow!("{problem}")))
             .collect::<Result<_>>()?;
-        let host = self.primary.host();
+        let host = server.host();
         let made = self.runtime.block_on(host.create(&zone, &records));
         made.map_err(|fault| anyhow!("{fault}"))
     }
@@ -180,6 +212,13 @@ pub(crate) fn resolves_at(server: SocketAddr, name: &str, rtype: &str, wanted: &
 /// A loopback address that nobody uses.
 pub(crate) fn free_address() -> Result<SocketAddr> {
     Ok((Ipv4Addr::LOCALHOST, free_port()?).into())
+}
+
+/// A key of its own, and the file that it is in.
+fn make_key(file: &Path) -> Result<(Key, String)> {
+    let key = Key::generate("bindery-e2e", System::secret())?;
+    fs::write(file, key.to_key_file().as_bytes())?;
+    Ok((key, file.display().to_string()))
 }
 
 fn options(
