@@ -23,6 +23,9 @@ use crate::work::Visit;
 /// must not make ten thousand writes.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often to look whether another object has taken over a zone.
+const HEIR_POLL: Duration = Duration::from_millis(100);
+
 /// How far one zone object is.
 #[derive(Default)]
 pub(crate) struct ZoneProgress {
@@ -58,10 +61,19 @@ struct Observed {
 struct Place {
     /// Its servers, where they are there.
     site: Option<Site>,
-    /// Whether another object has it now.
-    passed_on: bool,
+    /// Whether another object is to have it.
+    heir: Option<Heir>,
     declared: Option<Declared>,
     event: Option<ZoneEvent>,
+}
+
+/// Another object that is to have a zone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Heir {
+    /// It says so itself, so that it will take it back some day.
+    Settled,
+    /// It does not say so yet, and might go without a trace.
+    Coming,
 }
 
 /// What is to be done next.
@@ -87,7 +99,10 @@ pub(crate) async fn reconcile(object: &Id, ctx: &Context) -> Result<Visit, Error
         };
         match plan(&observed) {
             Plan::Rest => return Ok(Visit::OnChange),
-            Plan::Report => return report(object, ctx, &observed).await,
+            Plan::Report => {
+                let visit = report(object, ctx, &observed).await?;
+                return Ok(observed.patience().unwrap_or(visit));
+            }
             Plan::Write(places) => write(object, ctx, &observed.meta, &places).await?,
             Plan::Declare(zone, what) => declare(object, ctx, &observed, (zone, what)),
             Plan::TakeBack(zone, tenure) => take_back(object, ctx, zone, tenure),
@@ -150,10 +165,11 @@ fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Observed> {
     let place = |zone: ZoneKey| {
         let active = state.catalog.active_zone(&zone);
         let mut others = active.into_iter().chain(state.declarers.get(&zone));
+        let other = others.find(|other| *other != object);
         let declared = progress.declared.get(&zone);
         let place = Place {
             site: ctx.settings.sites.get(&zone.group).cloned(),
-            passed_on: others.any(|other| other != object),
+            heir: other.map(|other| heir(state, other, &zone)),
             declared: declared.cloned(),
             event: declared.and_then(|_| state.zone_events.get(&zone).cloned()),
         };
@@ -172,7 +188,23 @@ fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Observed> {
     })
 }
 
+fn heir(state: &State, other: &Id, zone: &ZoneKey) -> Heir {
+    let meta = state.catalog.meta(other).filter(|meta| meta.held);
+    if meta.is_some_and(|meta| meta.places().contains(zone)) {
+        Heir::Settled
+    } else {
+        Heir::Coming
+    }
+}
+
 impl Observed {
+    /// When to look again where another object is about to have a zone.
+    fn patience(&self) -> Option<Visit> {
+        let waits = |(_, place): (_, &Place)| place.heir == Some(Heir::Coming);
+        let at = Instant::now() + HEIR_POLL;
+        self.former().any(waits).then_some(Visit::At(at))
+    }
+
     /// The zones that the object is to have no longer; none while its author has to correct it.
     fn former(&self) -> impl Iterator<Item = (&ZoneKey, &Place)> {
         let is_known = !matches!(self.standing, ZoneStanding::Invalid(_));
@@ -202,7 +234,7 @@ impl Place {
     fn is_done(&self) -> bool {
         let state = self.event.as_ref().map(|event| &event.state);
         let is_gone = self.declared == Some(Declared::TakenBack) && state == Some(&ZoneState::Gone);
-        self.passed_on || is_gone
+        self.heir == Some(Heir::Settled) || is_gone
     }
 }
 
@@ -246,7 +278,7 @@ fn plan(observed: &Observed) -> Plan {
 /// in them, so that what we wrote can be taken away.
 fn leave(zone: &ZoneKey, place: &Place) -> Option<Plan> {
     let tenure = place.site.as_ref()?.tenure;
-    if place.passed_on || place.declared == Some(Declared::TakenBack) {
+    if place.heir.is_some() || place.declared == Some(Declared::TakenBack) {
         return None;
     }
     let state = place.event.as_ref().map(|event| &event.state);

@@ -234,7 +234,12 @@ impl World {
                 self.damage(&mut random);
             }
             // Objects are created at least a second apart, so that their order is known.
-            let pause = Duration::from_millis(1_000 + random.next_u64() % 4_000);
+            let pause = if act.starts_with("delete") && random.percent(50) {
+                random.next_u64() % 20
+            } else {
+                1_000 + random.next_u64() % 4_000
+            };
+            let pause = Duration::from_millis(pause);
             self.pass(pause).await;
         }
         self.weather.clear_up();

@@ -54,9 +54,15 @@ fn the_manifests_of_zones_and_records_do_what_the_page_says(server: Server) -> R
     for Block { yaml, reason } in blocks {
         let applied = machine.apply(&yaml, &["-o", "name"])?;
         for object in applied.lines() {
-            let wanted = reason.as_deref().unwrap_or("ReconcileSucceeded");
-            let path = ".status.conditions[?(@.type=='Ready')].reason";
-            machine.says(object, path, wanted)?;
+            // A DNSEndpoint has other conditions than the rest.
+            let (kind, good) = if object.starts_with("dnsendpoint") {
+                ("Programmed", "Programmed")
+            } else {
+                ("Ready", "ReconcileSucceeded")
+            };
+            let wanted = reason.as_deref().unwrap_or(good);
+            let path = format!(".status.conditions[?(@.type=='{kind}')].reason");
+            machine.says(object, &path, wanted)?;
         }
     }
     for place in 0..3 {

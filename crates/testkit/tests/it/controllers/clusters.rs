@@ -232,3 +232,21 @@ async fn what_is_on_a_cluster_that_is_gone_waits_until_it_is_given_up() {
         bench.until_gone(object).await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_zone_whose_heir_goes_at_once_is_not_left_behind() {
+    let bench = Bench::managed().await;
+    bench.create(ZONE).await;
+    bench.until_ready("DNSZone/example").await;
+    let second = ZONE
+        .replace("name: example,", "name: second,")
+        .replace("zone: example}", "zone: second}");
+    bench.create(&second).await;
+    bench.until("DNSZone/second", "Ready", "-DuplicateZone").await;
+    bench.delete("DNSZone/example").await;
+    bench.delete("DNSZone/second").await;
+    bench.until_gone("DNSZone/example").await;
+    bench.until_gone("DNSZone/second").await;
+    bench.settle().await;
+    assert!(bench.server.content(&name("example.com")).is_none());
+}
