@@ -1,15 +1,22 @@
 //! One machine in memory: API, name server, engine, controllers, and hands to act on them.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bindery_core::{Group, Moment, Name, Record, zones::Limits};
+use bindery_embedded::api::{ApiBody, ApiService};
 use bindery_embedded::{EmbeddedApi, Options};
 use bindery_engine::{Engine, Servers};
 use bindery_kube::{Clock, Controllers, Handle, Settings, Site, Tenure};
 use bindery_testkit::FakeNameServer;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{Either, Full};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
@@ -17,6 +24,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tower::Service;
 
 /// Virtual time after which something that should have happened did not.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -98,7 +106,7 @@ impl Bench {
     }
 
     /// A machine on which nothing runs yet, whose controllers see the API through this client.
-    pub(super) async fn behind(tenure: Tenure, seen: fn(&EmbeddedApi) -> Client) -> Self {
+    pub(super) async fn behind(tenure: Tenure, seen: impl Fn(&EmbeddedApi) -> Client) -> Self {
         let api = EmbeddedApi::open(Options::in_memory()).expect("memory always opens");
         let client = api.client();
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -332,6 +340,50 @@ impl Bench {
 }
 
 /// Asks until there is an answer, for a while.
+/// A client of the API for somebody who may do everything but some requests.
+pub(super) fn refusing(api: &EmbeddedApi, refused: Refused) -> Client {
+    let inner = api.service();
+    Client::new(Refusing { inner, refused }, "default")
+}
+
+/// Which requests are refused, by method and path.
+type Refused = fn(&Method, &str) -> bool;
+
+#[derive(Clone)]
+struct Refusing {
+    inner: ApiService,
+    refused: Refused,
+}
+
+impl Service<Request<kube::client::Body>> for Refusing {
+    type Response = Response<Either<ApiBody, Full<Bytes>>>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
+        let mut inner = self.inner.clone();
+        let is_refused = (self.refused)(request.method(), request.uri().path());
+        Box::pin(async move {
+            if is_refused {
+                let status = serde_json::json!({
+                    "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                    "reason": "Forbidden", "message": "not you", "code": 403,
+                });
+                let body = Full::from(status.to_string());
+                let mut response = Response::new(Either::Right(body));
+                *response.status_mut() = StatusCode::FORBIDDEN;
+                return Ok(response);
+            }
+            let response = inner.call(request).await?;
+            Ok(response.map(Either::Left))
+        })
+    }
+}
+
 async fn poll<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> Option<T> {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     let mut ticks = tokio::time::interval(Duration::from_millis(50));

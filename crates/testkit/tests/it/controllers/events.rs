@@ -1,22 +1,15 @@
 //! Kubernetes Events: which are written, which are not, and that nothing depends on them.
 
-use std::convert::Infallible;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 
 use bindery_embedded::EmbeddedApi;
-use bindery_embedded::api::{ApiBody, ApiService};
 use bindery_kube::Tenure;
-use bytes::Bytes;
-use futures::future::BoxFuture;
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::{Either, Full};
+use http::Method;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, ListParams};
 use serde_json::json;
-use tower::Service;
 
-use super::bench::{Bench, WWW, WWW_LINE, ZONE};
+use super::bench::{Bench, WWW, WWW_LINE, ZONE, refusing};
 
 const ALIAS: &str = "
 apiVersion: bindy.firestoned.io/v1beta1
@@ -155,7 +148,9 @@ async fn a_flood_of_warnings_is_paced_and_what_is_too_much_is_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn an_api_that_refuses_events_changes_nothing_else() {
-    let client = |api: &EmbeddedApi| kube::Client::new(NoEvents(api.service()), "default");
+    let is_event =
+        |method: &Method, path: &str| path.ends_with("/events") && method == Method::POST;
+    let client = move |api: &EmbeddedApi| refusing(api, is_event);
     let mut bench = Bench::behind(Tenure::Managed, client).await;
     bench.start();
     bench.create(ZONE).await;
@@ -174,38 +169,6 @@ async fn an_api_that_refuses_events_changes_nothing_else() {
     // The zone, the conflict, and that it is over.
     assert_eq!(metrics.events_dropped.load(Ordering::Relaxed), 3);
     assert_eq!(metrics.faults.load(Ordering::Relaxed), 0);
-}
-
-/// The API for somebody who may do everything but write Events.
-#[derive(Clone)]
-struct NoEvents(ApiService);
-
-impl Service<Request<kube::client::Body>> for NoEvents {
-    type Response = Response<Either<ApiBody, Full<Bytes>>>;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
-        let mut inner = self.0.clone();
-        Box::pin(async move {
-            if request.uri().path().ends_with("/events") && request.method() == Method::POST {
-                let status = json!({
-                    "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                    "reason": "Forbidden", "message": "no events", "code": 403,
-                });
-                let body = Full::from(status.to_string());
-                let mut response = Response::new(Either::Right(body));
-                *response.status_mut() = StatusCode::FORBIDDEN;
-                return Ok(response);
-            }
-            let response = inner.call(request).await?;
-            Ok(response.map(Either::Left))
-        })
-    }
 }
 
 async fn with_www() -> Bench {
