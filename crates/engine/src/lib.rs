@@ -13,6 +13,7 @@ mod engine;
 mod follow;
 mod histogram;
 mod metrics;
+mod runner;
 pub mod supervisor;
 
 pub use commit::send_changes;

@@ -6,6 +6,7 @@
 pub mod api;
 pub mod fuzz;
 pub mod nameserver;
+mod oracle;
 pub mod sim;
 pub mod user;
 pub mod weather;

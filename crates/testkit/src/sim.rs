@@ -23,7 +23,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     api::FaultyApi,
     nameserver::FakeNameServer,
-    user::{Clusters, INSIDE, User, ZONES, expected, id},
+    oracle::{expected, id},
+    user::{Clusters, INSIDE, User, ZONES},
     weather::{Crashes, DnsWeather, Random, Weather},
 };
 

@@ -1,0 +1,234 @@
+//! The loop of one group of servers: takes in what is declared, carries out steps, tells what came of them.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use bindery_core::{
+    Group, Name,
+    fleet::Errand,
+    zones::{Completion, Limits, Step, Zones},
+};
+use tokio::{
+    task::{JoinError, JoinSet},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    commit::send_changes,
+    engine::{Desk, Input, Servers, Shared, Subject, lock},
+    follow::{close, copy, look, nobody, nudge, open, renewal},
+    queue::KeyedQueue,
+};
+
+/// Steps carried out at the same time, over all zones of a group. Each holds at most one message of 64 KiB, so
+/// this bounds memory at 16 MiB and keeps a slow server from being flooded.
+const STEPS_MAX: usize = 256;
+
+/// Declarations taken in before the next steps are begun: enough to fill a message, so that in a
+/// flood the first leaves while the rest is still being taken in.
+const INPUTS_MAX: usize = 512;
+
+/// What works for one group of servers.
+pub(crate) struct Runner {
+    shared: Arc<Shared>,
+    group: Group,
+    servers: Servers,
+    zones: Zones,
+    started: Instant,
+    ready: BTreeSet<Name>,
+    running: JoinSet<(Name, Completion)>,
+}
+
+impl Runner {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        (group, servers): (Group, Servers),
+        limits: Limits,
+        started: Instant,
+    ) -> Self {
+        let followers = servers.followers.iter();
+        let followers = followers.map(|one| one.member.clone()).collect();
+        Self {
+            shared,
+            zones: Zones::new(limits, followers).on(group.clone()),
+            group,
+            servers,
+            started,
+            ready: BTreeSet::new(),
+            running: JoinSet::new(),
+        }
+    }
+
+    /// Begins when the engine is opened and ends when `stop` is cancelled and no update is on its way.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let Some(inbox) = self.desk().map(|desk| desk.inbox.clone()) else {
+            return;
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = self.shared.opened.cancelled() => {}
+        }
+        // The first picture is taken in whole.
+        self.take_inputs(&inbox, usize::MAX);
+        loop {
+            self.start_steps();
+            self.publish();
+            let wake = self.zones.next_wake().map(|at| self.started + at);
+            let sleep = async {
+                match wake {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(ended) = self.running.join_next() => self.complete(ended),
+                () = inbox.arrival() => self.take_inputs(&inbox, INPUTS_MAX),
+                () = sleep => self.zones.wake(self.started.elapsed()),
+            }
+        }
+        // Updates that are on their way are finished; nothing new is begun.
+        while let Some(ended) = self.running.join_next().await {
+            self.complete(ended);
+        }
+        self.publish();
+    }
+
+    fn desk(&self) -> Option<&Desk> {
+        self.shared.groups.get(&self.group)
+    }
+
+    fn take_inputs(&mut self, inbox: &KeyedQueue<Subject, Input>, max: usize) {
+        for (subject, input) in inbox.take(max) {
+            match (subject, input) {
+                (_, Input::DeclareZone(declaration)) => self.zones.declare_zone(declaration),
+                (_, Input::Declare(declaration)) => self.zones.declare(declaration),
+                (Subject::Zone(zone), input) => self.take_back(&zone, &input),
+                (Subject::Object(owner), _) => self.zones.forget(&owner),
+            }
+        }
+    }
+
+    fn take_back(&mut self, zone: &Name, input: &Input) {
+        if matches!(input, Input::RazeZone) {
+            self.zones.raze_zone(zone);
+        } else {
+            self.zones.retire_zone(zone);
+        }
+        if let Some(desk) = self.desk() {
+            desk.behind.note(zone, Vec::new());
+        }
+    }
+
+    fn start_steps(&mut self) {
+        let now = self.started.elapsed();
+        self.ready.extend(self.zones.take_work());
+        while self.running.len() < STEPS_MAX
+            && let Some(zone) = self.ready.pop_first()
+        {
+            while let Some(step) = self.zones.next_step(&zone, now) {
+                let shared = Arc::clone(&self.shared);
+                let work = carry_out((shared, self.servers.clone()), zone.clone(), step);
+                // A task of its own: a message leaves while the next one is made up.
+                self.running.spawn(work);
+            }
+        }
+        self.ready.extend(self.zones.take_work());
+    }
+
+    fn complete(&mut self, ended: Result<(Name, Completion), JoinError>) {
+        let (zone, completion) = match ended {
+            Ok(ended) => ended,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // The runtime is going down, and this task with it.
+            Err(_) => return,
+        };
+        self.shared.metrics.count(&completion);
+        self.zones
+            .complete(&zone, completion, self.started.elapsed());
+        if let Some(desk) = self.desk().filter(|desk| !desk.behind.is_idle()) {
+            desk.behind.note(&zone, self.zones.behind(&zone));
+        }
+    }
+
+    fn publish(&mut self) {
+        let events = self.zones.take_events();
+        if !events.is_empty() {
+            let mut parts = self.shared.parts();
+            let events = events.into_iter();
+            let whole = events.filter_map(|event| parts.receive(&self.group, event));
+            self.shared.tell(whole);
+        }
+        let events = self.zones.take_zone_events();
+        if !events.is_empty() {
+            let listeners = lock(&self.shared.zone_listeners);
+            let mut held = lock(&self.shared.held);
+            for event in events {
+                if event.held.is_some() {
+                    held.insert(event.zone.clone());
+                } else {
+                    held.remove(&event.zone);
+                }
+                for queue in listeners.iter() {
+                    queue.push(event.zone.clone(), event.clone());
+                }
+            }
+        }
+    }
+}
+
+/// Carries out one step.
+///
+/// Cancellation: a dropped step leaves the world as it was or as asked; the next run reads it again.
+async fn carry_out(
+    (shared, servers): (Arc<Shared>, Servers),
+    zone: Name,
+    step: Step,
+) -> (Name, Completion) {
+    let server = &*servers.lead.server;
+    let completion = match step {
+        Step::Open(None) | Step::Read => Completion::Read(server.transfer(&zone).await),
+        Step::Open(Some(records)) => Completion::Read(open(&servers, &zone, records).await),
+        Step::Catch(serial, keys) => {
+            Completion::Caught(keys, server.changes_since(&zone, serial).await)
+        }
+        Step::Check => Completion::Checked(server.serial(&zone).await),
+        Step::Commit(changes) => {
+            Completion::Sent(send_changes(server, &zone, changes, &shared.metrics).await)
+        }
+        Step::Verify(keys) => {
+            let read = server.read(&zone, &keys).await;
+            Completion::Verified(keys, read)
+        }
+        Step::Renew(record) => {
+            let renewal = [renewal(&record)];
+            let result = server.update(&zone, &renewal).await;
+            Completion::Renewed(record, result)
+        }
+        Step::Follow(Errand::Copy(index, known)) => {
+            let result = match servers.followers.get(index) {
+                Some(follower) => copy(&servers.lead, follower, &zone, known).await,
+                None => Err(nobody()),
+            };
+            Completion::Followed(index, result)
+        }
+        Step::Follow(Errand::Nudge(index)) => {
+            let result = match servers.followers.get(index) {
+                Some(follower) => nudge(&servers.lead, follower, &zone).await,
+                None => Err(nobody()),
+            };
+            Completion::Followed(index, result)
+        }
+        Step::Follow(Errand::Look(index)) => {
+            let result = match servers.followers.get(index) {
+                Some(follower) => look(&servers.lead, follower, &zone).await,
+                None => Err(nobody()),
+            };
+            Completion::Followed(index, result)
+        }
+        Step::Close => Completion::Closed(close(&servers, &zone).await),
+    };
+    (zone, completion)
+}
