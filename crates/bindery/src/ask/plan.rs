@@ -225,9 +225,12 @@ fn lines(answer: &Answer, paint: Paint) -> Vec<String> {
 fn zone_lines(zone: &ZonePlan, paint: Paint) -> Vec<String> {
     let server = zone.server.as_deref().unwrap_or("no server");
     let serial = zone.serial.map(|serial| format!(", serial {serial}"));
+    let cluster = zone.cluster.as_ref();
+    let cluster = cluster.map(|name| format!(" on cluster {name}"));
     let mut lines = vec![format!(
-        "{} {} at {server}{}",
+        "{}{} {} at {server}{}",
         zone.zone_name,
+        cluster.unwrap_or_default(),
         zone.object,
         serial.unwrap_or_default()
     )];

@@ -156,10 +156,9 @@ fn zone(book: &Book, thing: &Thing, decision: &Decision) -> Said {
         return Err(lines);
     }
     for id in &decision.zones {
-        let name = book
-            .zone(id)
-            .and_then(|view| view.name.map(Name::to_string));
-        lines.push(format!("{} of {id}", name.unwrap_or_default()));
+        let zone = book.zone(id).and_then(|view| view.key());
+        let zone = zone.map_or_else(String::new, |zone| zone.to_string());
+        lines.push(format!("{zone} of {id}"));
         if let Some(zone) = book.thing(id) {
             lines.push(why(thing, zone, &labels));
         }
