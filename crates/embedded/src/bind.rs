@@ -28,6 +28,7 @@ mod host;
 mod listed;
 mod process;
 mod rndc;
+mod turns;
 mod zones;
 
 /// How long `named` may take to answer after it was started. With 100,000 zones it needs

@@ -59,31 +59,30 @@ pub(super) fn write(
 
 /// Writes a file that only we can read, whole or not at all, also if power is lost.
 pub(super) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let (temporary, file) = write_temporary(path, bytes)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)
-}
-
-/// Like [`write_private`] for what can be had again: if power is lost, the file may be empty.
-pub(super) fn write_fleeting(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let (temporary, _) = write_temporary(path, bytes)?;
-    fs::rename(&temporary, path)
-}
-
-fn write_temporary(path: &Path, bytes: &[u8]) -> io::Result<(PathBuf, fs::File)> {
     let temporary = path.with_extension("new");
     // A file left by a crash may have other rights.
-    match fs::remove_file(&temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
+    remove_file(&temporary)?;
+    create_private(&temporary, bytes)?.sync_all()?;
+    fs::rename(&temporary, path)
+}
+
+/// Makes a file that only we can read; there must be none yet.
+pub(super) fn create_private(path: &Path, bytes: &[u8]) -> io::Result<fs::File> {
     let mut file = fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(&temporary)?;
+        .open(path)?;
     file.write_all(bytes)?;
-    Ok((temporary, file))
+    Ok(file)
+}
+
+/// Removes a file, if there is one.
+pub(super) fn remove_file(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 fn text(

@@ -1,6 +1,5 @@
 //! Zones of a running `named`: files written for it, commands over its control channel.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,11 +10,11 @@ use bindery_core::{Fault, FaultKind, Name, Record};
 use bindery_dns::Server;
 use bindery_engine::ports::{NameServer, ZoneHost};
 use futures::future::BoxFuture;
-use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep};
 
 use super::control::{Control, ControlFault, Way};
 use super::rndc::RndcFault;
+use super::turns::Turns;
 use super::{Options, config, zones};
 use crate::Role;
 
@@ -36,11 +35,6 @@ const LOADING_MAX: Duration = Duration::from_mins(1);
 /// How often to look whether it has.
 const FORGET_POLL: Duration = Duration::from_millis(2);
 
-/// Zones that are made or removed at a time: files are written side by side, since each waits for the
-/// disk, and zones gather for a list. Several times what the engine asks for at a time, so that few
-/// names share a turn.
-const TURNS: usize = 1024;
-
 /// Makes and removes zones of a running `named`; clones are handles of the same.
 #[derive(Clone)]
 pub struct Host {
@@ -53,8 +47,7 @@ struct Inner {
     address: SocketAddr,
     server: Server,
     control: Control,
-    /// What is done to one zone is done in order; a zone's name points to one of these.
-    turns: [Mutex<()>; TURNS],
+    turns: Turns,
     started: Instant,
 }
 
@@ -68,7 +61,7 @@ impl Host {
                 address: options.address,
                 server: server.with_clock(options.clock.clone()),
                 control,
-                turns: std::array::from_fn(|_| Mutex::new(())),
+                turns: Turns::default(),
                 started: Instant::now(),
             }),
         }
@@ -118,7 +111,7 @@ impl Host {
 
     async fn add_zone(&self, zone: &Name, records: &[Record]) -> Result<(), Fault> {
         // Held from the look to the command: a file must not be written under a served zone.
-        let _turn = self.turn(zone).await;
+        let _turn = self.inner.turns.take(zone).await;
         match (self.state(zone).await?, &self.inner.role) {
             // What a secondary cannot serve has not been copied yet, or its primaries are away.
             (State::Served, _) | (State::Broken, Role::Secondary { .. }) => return Ok(()),
@@ -186,16 +179,8 @@ impl Host {
     }
 
     async fn remove_zone(&self, zone: &Name) -> Result<(), Fault> {
-        let _turn = self.turn(zone).await;
+        let _turn = self.inner.turns.take(zone).await;
         self.drop_zone(zone).await
-    }
-
-    async fn turn(&self, zone: &Name) -> MutexGuard<'_, ()> {
-        let mut hasher = DefaultHasher::new();
-        zone.hash(&mut hasher);
-        // The remainder fits into any number that an array is indexed by.
-        let turn = usize::try_from(hasher.finish() % TURNS as u64).unwrap_or(0);
-        self.inner.turns[turn].lock().await
     }
 
     async fn drop_zone(&self, zone: &Name) -> Result<(), Fault> {

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use bindery_core::{Name, Record};
 
-use super::config::{PRIMARIES, ZONES, write_fleeting, write_private};
+use super::config::{PRIMARIES, ZONES, create_private, remove_file, write_private};
 use crate::Role;
 use crate::nameserver::file_name;
 
-/// Writes the file of a new zone and removes the journal of an old one of the same name.
+/// Writes the file of a new zone, in place of what is left of an old one of the same name. Nobody reads it
+/// before `named` is told of the zone.
 pub(super) fn write(folder: &Path, zone: &Name, records: &[Record], role: &Role) -> io::Result<()> {
     remove_files(folder, zone)?;
     let mut text = String::from("; Written by Bindery; named rewrites it.\n");
@@ -19,11 +20,11 @@ pub(super) fn write(folder: &Path, zone: &Name, records: &[Record], role: &Role)
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{record}");
     }
-    let path = path(folder, zone);
+    let file = create_private(&path(folder, zone), text.as_bytes())?;
     match role {
-        Role::Primary { .. } => write_private(&path, text.as_bytes()),
-        // A copy that cannot be read is fetched.
-        Role::Secondary { .. } => write_fleeting(&path, text.as_bytes()),
+        Role::Primary { .. } => file.sync_all(),
+        // A copy that cannot be read, since power was lost, is fetched.
+        Role::Secondary { .. } => Ok(()),
     }
 }
 
@@ -45,9 +46,10 @@ pub(super) fn path(folder: &Path, zone: &Name) -> PathBuf {
 pub(super) fn remove_files(folder: &Path, zone: &Name) -> io::Result<()> {
     let file = file_name(zone);
     for name in [file.clone(), format!("{file}.jnl")] {
-        match fs::remove_file(folder.join(ZONES).join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
+        let path = folder.join(ZONES).join(name);
+        // To look is cheap; to remove, even what is not there, keeps everybody else out of the folder.
+        if fs::symlink_metadata(&path).is_ok() {
+            remove_file(&path)?;
         }
     }
     Ok(())
