@@ -18,7 +18,7 @@ Usage: cargo xtask bench [-- OPTIONS]
   --memory-records N    records that stand when the memory of `bindery run` is taken (100000)
   --events N            single writes whose way is timed (300)
   --rounds N            rounds of what is cheap to repeat; the median counts (3)
-  --only GROUPS         some of one,three,primaries,growth,zones,memory (all)
+  --only GROUPS         some of one,three,primaries,growth,zones,memory,cluster (all)
   --server WHICH        named, builtin or both (both)
   --binary FILE         measure this binary instead of building one
   --folder DIR          where data folders are made; a real disk, or fsync costs nothing (/tmp)
@@ -59,17 +59,20 @@ pub(crate) enum Group {
     Zones,
     /// The controllers alone, with many records; measured on `named`.
     Memory,
+    /// The controllers on a real kube-apiserver, beside external-dns; measured on `named`.
+    Cluster,
 }
 
 impl Group {
     /// All, in the order in which they are measured.
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::One,
         Self::Three,
         Self::Primaries,
         Self::Growth,
         Self::Zones,
         Self::Memory,
+        Self::Cluster,
     ];
 
     /// As `--only` takes it.
@@ -81,6 +84,7 @@ impl Group {
             Self::Growth => "growth",
             Self::Zones => "zones",
             Self::Memory => "memory",
+            Self::Cluster => "cluster",
         }
     }
 }

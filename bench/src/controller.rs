@@ -205,7 +205,8 @@ impl World {
     }
 }
 
-async fn start_named(folder: &Path, address: SocketAddr) -> Result<Named> {
+/// Starts a `named` of its own, with a key in the folder.
+pub(crate) async fn start_named(folder: &Path, address: SocketAddr) -> Result<Named> {
     let program =
         bind::find_named().context("named is not installed (Debian: apt install bind9)")?;
     let key = Key::generate("bindery", System::secret()).context("cannot make a key")?;
@@ -226,7 +227,8 @@ async fn start_named(folder: &Path, address: SocketAddr) -> Result<Named> {
     Named::start(options).await.context("named does not start")
 }
 
-fn first_records(apex: &Name) -> Result<[Record; 2]> {
+/// What a zone has that nobody wrote anything into.
+pub(crate) fn first_records(apex: &Name) -> Result<[Record; 2]> {
     let server = Name::parse("ns.test").context("not a name")?;
     let soa = Soa {
         mname: server.clone(),
@@ -266,7 +268,8 @@ async fn memory(child: &Child) -> Result<Memory> {
     })
 }
 
-async fn stop(child: &mut Child) -> Result<()> {
+/// Tells a process to stop and waits until it has.
+pub(crate) async fn stop(child: &mut Child) -> Result<()> {
     let pid = child.id().context("it does not run")?;
     let told = Command::new("kill").arg(pid.to_string()).status().await;
     told.context("cannot run kill")?;

@@ -10,6 +10,7 @@
 mod arguments;
 mod bulk;
 mod claims;
+mod cluster;
 mod controller;
 mod events;
 mod figures;
@@ -85,10 +86,14 @@ async fn measure(
         ),
         Group::Growth => ("", growth::rows(arguments, binary, which).await?),
         Group::Zones => ("", many_zones::rows(arguments, binary, which).await?),
-        Group::Memory if which == Which::Builtin => return Ok(None),
+        Group::Memory | Group::Cluster if which == Which::Builtin => return Ok(None),
         Group::Memory => {
             let rows = controller::rows(arguments, binary).await?;
             return Ok(Some((controller::TITLE.to_owned(), rows)));
+        }
+        Group::Cluster => {
+            let rows = cluster::rows(arguments, binary).await?;
+            return Ok(Some((cluster::TITLE.to_owned(), rows)));
         }
     };
     let title = format!("bindery up --server {}{flags}", which.as_str());

@@ -24,6 +24,7 @@ use anyhow::{Context, Result, bail};
 
 use arguments::{Arguments, HELP, Task};
 use program::Program;
+use tools::Tool;
 
 fn main() -> ExitCode {
     match run() {
@@ -64,6 +65,17 @@ fn workspace_root() -> Result<PathBuf> {
 fn bench(root: &Path, rest: &[String]) -> Result<()> {
     if !root.join("bench/Cargo.toml").exists() {
         bail!("there is no bench/Cargo.toml in this checkout, so nothing to measure");
+    }
+    let only = rest.iter().position(|word| word == "--only");
+    let groups = only.and_then(|at| rest.get(at + 1));
+    if groups.is_none_or(|groups| groups.split(',').any(|group| group == "cluster")) {
+        tools::ensure(&[
+            Tool::Etcd,
+            Tool::KubeApiserver,
+            Tool::KubeControllerManager,
+            Tool::Kubectl,
+            Tool::ExternalDns,
+        ])?;
     }
     Program::cargo(
         root,

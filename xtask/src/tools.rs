@@ -46,6 +46,8 @@ pub(crate) enum Tool {
     PdnsSchema,
     /// Makes `PowerDNS`'s store.
     Sqlite,
+    /// The peer of a benchmark; no test needs it.
+    ExternalDns,
 }
 
 /// Every program that `cargo xtask test` needs.
@@ -108,7 +110,8 @@ enum Source {
 
 struct GoBuild {
     name: &'static str,
-    module: &'static str,
+    /// The folder of a module of ours that requires it; none where its own will do.
+    module: Option<&'static str>,
     package: &'static str,
     version: &'static str,
 }
@@ -134,7 +137,7 @@ impl Tool {
         match self {
             Self::Etcd => Source::Go(GoBuild {
                 name: "etcd",
-                module: "etcd",
+                module: Some("etcd"),
                 package: "go.etcd.io/etcd/server/v3",
                 version: required(ETCD_MODULE, "go.etcd.io/etcd/server/v3"),
             }),
@@ -182,6 +185,12 @@ impl Tool {
                 program: "sqlite3",
                 package: "sqlite3",
             },
+            Self::ExternalDns => Source::Go(GoBuild {
+                name: "external-dns",
+                module: None,
+                package: "sigs.k8s.io/external-dns",
+                version: "0.21.0",
+            }),
         }
     }
 }
@@ -191,7 +200,7 @@ impl GoBuild {
         let version = required(KUBERNETES_MODULE, "k8s.io/kubernetes");
         Self {
             name,
-            module: "kubernetes",
+            module: Some("kubernetes"),
             package,
             version,
         }
@@ -214,15 +223,22 @@ impl GoBuild {
             .with_context(|| format!("cannot create {}", scratch.display()))?;
         eprintln!("building {} {} (once per machine)", self.name, self.version);
         let begun = Instant::now();
-        let status = Command::new("nice")
-            .args(["-n", "10"])
-            .arg(go)
-            .args(["build", "-p", "2", "-trimpath", "-mod=readonly", "-ldflags"])
-            .arg(self.linker_flags())
-            .arg("-o")
-            .arg(scratch.join(self.name))
-            .arg(self.package)
-            .current_dir(checkout().join("tools").join(self.module))
+        let mut command = Command::new("nice");
+        command.args(["-n", "10"]).arg(go);
+        match self.module {
+            Some(module) => command
+                .args(["build", "-p", "2", "-trimpath", "-mod=readonly", "-ldflags"])
+                .arg(self.linker_flags())
+                .arg("-o")
+                .arg(scratch.join(self.name))
+                .arg(self.package)
+                .current_dir(checkout().join("tools").join(module)),
+            None => command
+                .args(["install", "-p", "2", "-trimpath", "-ldflags", "-s -w"])
+                .arg(format!("{}@v{}", self.package, self.version))
+                .env("GOBIN", &scratch),
+        };
+        let status = command
             .env("CGO_ENABLED", "0")
             .stdin(Stdio::null())
             .status()
@@ -230,7 +246,7 @@ impl GoBuild {
         if !status.success() {
             fs::remove_dir_all(&scratch).ok();
             bail!(
-                "`go build {}` failed ({status}); its output is above",
+                "go could not build {} ({status}); its output is above",
                 self.package
             );
         }

@@ -10,7 +10,7 @@ use bindery_engine::ports::NameServer;
 use domain::rdata::tsig::Time48;
 use domain::tsig::{self, ClientTransaction};
 use futures::future::BoxFuture;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::time::timeout;
 
 use crate::key::Key;
@@ -30,6 +30,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// milliseconds; after ten seconds something is wrong.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Transfers from one server at a time. Each has a connection of its own, and of more that arrive together
+/// than the system queues for a server (ten, as BIND is set up by itself) some wait for a second.
+const TRANSFERS_MAX: usize = 8;
+
 /// What time it is, in seconds since 1970; signatures carry it.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
@@ -43,6 +47,7 @@ pub struct Server {
     clock: Clock,
     answer_timeout: Duration,
     link: Mutex<Option<Arc<Link>>>,
+    transfers: Semaphore,
 }
 
 type Transaction = ClientTransaction<Arc<tsig::Key>>;
@@ -57,6 +62,7 @@ impl Server {
             clock: Arc::new(|| u64_of(Time48::now())),
             answer_timeout: ANSWER_TIMEOUT,
             link: Mutex::new(None),
+            transfers: Semaphore::new(TRANSFERS_MAX),
         }
     }
 

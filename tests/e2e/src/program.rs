@@ -8,6 +8,9 @@ use anyhow::{Context, Result, bail};
 const KUBERNETES_MODULE: &str = include_str!("../../../tools/kubernetes/go.mod");
 const ETCD_MODULE: &str = include_str!("../../../tools/etcd/go.mod");
 
+/// The newest that can be built from its module as it is; `xtask` builds the same.
+const EXTERNAL_DNS_VERSION: &str = "0.21.0";
+
 /// The programs of a real control plane.
 pub struct ControlPlane {
     /// The store.
@@ -68,6 +71,18 @@ pub fn kubectl() -> Result<PathBuf> {
         return Ok(built);
     }
     bail!("missing kubectl: run `cargo xtask tools` once")
+}
+
+/// The external-dns that `cargo xtask bench` built, a peer of the benchmark.
+///
+/// # Errors
+/// When there is none, with the command that makes one.
+pub fn external_dns() -> Result<PathBuf> {
+    let built = cached("external-dns", EXTERNAL_DNS_VERSION)?;
+    if built.is_file() {
+        return Ok(built);
+    }
+    bail!("missing external-dns: run `cargo xtask bench -- --only cluster`, which builds it once")
 }
 
 fn cached(name: &str, version: &str) -> Result<PathBuf> {

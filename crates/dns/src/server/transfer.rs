@@ -126,6 +126,8 @@ impl Server {
         request: &Message,
         rows: &mut (impl Rows + Send),
     ) -> Result<(), Fault> {
+        // Nobody closes it.
+        let _turn = self.transfers.acquire().await;
         let mut composed = request
             .compose(MESSAGE_LEN_MAX)
             .map_err(|_| self.too_long())?;

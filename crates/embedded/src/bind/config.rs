@@ -147,6 +147,7 @@ options {{
 	transfers-out 500;
 	transfers-per-ns 500;
 	tcp-clients 1000;
+	tcp-listen-queue 1000;
 	update-quota 1000;
 {optional}}};
 

@@ -1,0 +1,338 @@
+//! Bindery and external-dns on a real kube-apiserver, one after the other, on the same name server: how
+//! long from a write until it resolves.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use bindery_dns::Key;
+use bindery_e2e::http::{Call, Http};
+use bindery_e2e::kubernetes::Kubernetes;
+use bindery_e2e::program::external_dns;
+use bindery_embedded::bind::Named;
+use bindery_engine::ports::ZoneHost as _;
+use futures::{StreamExt as _, TryStreamExt as _};
+use http::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use crate::arguments::Arguments;
+use crate::controller::{first_records, start_named, stop};
+use crate::figures::{Times, milliseconds, ratio, spent};
+use crate::objects::{self, RECORDS, ZONES};
+use crate::ports;
+use crate::resolver::Resolvers;
+use crate::table::Row;
+
+/// The title of its table.
+pub(crate) const TITLE: &str = "bindery run, a real kube-apiserver with etcd, and named";
+
+/// The zone of our records, and that of the peer's.
+const OURS: &str = "ours";
+const THEIRS: &str = "theirs";
+
+/// Writes that are timed of the peer, each of which takes it some seconds.
+const PEER_EVENTS: usize = 5;
+/// Connections that create what stands.
+const WRITERS: usize = 8;
+/// Budgets of half of the writes, and of all but one in a hundred.
+const HALF_MAX: Duration = Duration::from_millis(10);
+const MOST_MAX: Duration = Duration::from_millis(50);
+/// How long something may take before the run is given up.
+const PATIENCE: Duration = Duration::from_mins(5);
+const POLL: Duration = Duration::from_millis(200);
+
+const ENDPOINTS: &str = "/apis/externaldns.k8s.io/v1alpha1/namespaces/default/dnsendpoints";
+
+/// A control plane and a name server that both have to do with.
+struct World {
+    scratch: TempDir,
+    named: Named,
+    kubernetes: Kubernetes,
+    http: Http,
+}
+
+/// Measures and tells.
+pub(crate) async fn rows(arguments: &Arguments, binary: &Path) -> Result<Vec<Row>> {
+    let peer = external_dns()?;
+    let world = World::start(arguments, binary).await?;
+    let mut child = world.spawn_ours(binary)?;
+    let standing = world.stand(arguments.records).await?;
+    let (writes, ours) = world.time_records(arguments.events).await?;
+    stop(&mut child).await?;
+    let mut child = world.spawn_peer(&peer)?;
+    let theirs = world.time_endpoints().await?;
+    stop(&mut child).await?;
+    world.named.stop().await;
+    Ok(lines(
+        arguments.records,
+        standing,
+        (&writes, &ours),
+        &theirs,
+    ))
+}
+
+impl World {
+    async fn start(arguments: &Arguments, binary: &Path) -> Result<Self> {
+        let scratch = tempfile::Builder::new()
+            .prefix("bindery-bench-")
+            .tempdir_in(&arguments.folder)
+            .context("cannot make a folder")?;
+        let address = ports::free_addresses(1)?[0];
+        let named = start_named(scratch.path(), address).await?;
+        for label in [OURS, THEIRS] {
+            let apex = objects::apex(label)?;
+            let made = named.host().create(&apex, &first_records(&apex)?).await;
+            made.with_context(|| format!("zone {apex} cannot be made"))?;
+        }
+        let kubernetes = Kubernetes::start().await?;
+        let world = Self {
+            scratch,
+            named,
+            http: kubernetes.http(),
+            kubernetes,
+        };
+        world.install_kinds(binary).await?;
+        Ok(world)
+    }
+
+    async fn install_kinds(&self, binary: &Path) -> Result<()> {
+        let kubectl = bindery_e2e::program::kubectl()?;
+        let line = "\"$0\" crds | \"$1\" --kubeconfig=\"$2\" apply -f - && \"$1\" --kubeconfig=\"$2\" wait \
+                    --for=condition=Established crd --all --timeout=60s";
+        let done = Command::new("sh")
+            .args(["-c", line])
+            .arg(binary)
+            .arg(kubectl)
+            .arg(self.kubernetes.kubeconfig())
+            .stdout(Stdio::null())
+            .status()
+            .await
+            .context("cannot run sh")?;
+        ensure!(done.success(), "the kinds cannot be installed: {done}");
+        Ok(())
+    }
+
+    fn spawn_ours(&self, binary: &Path) -> Result<Child> {
+        let mut command = Command::new(binary);
+        command
+            .arg("run")
+            .arg("--kubeconfig")
+            .arg(self.kubernetes.kubeconfig())
+            .args(["--nameserver", &self.named.address().to_string()])
+            .arg("--tsig-key-file")
+            .arg(self.key_file())
+            .args(["--metrics-address", "127.0.0.1:0", "--log", "warn"]);
+        self.spawn(command)
+    }
+
+    /// As its users run it: by events, and otherwise as it is.
+    fn spawn_peer(&self, program: &Path) -> Result<Child> {
+        let key = std::fs::read_to_string(self.key_file()).context("cannot read the key")?;
+        let key = Key::from_key_file(&key).context("the key cannot be used")?;
+        let zone = objects::apex(THEIRS)?.to_string();
+        let zone = zone.trim_end_matches('.');
+        let address = self.named.address();
+        let mut command = Command::new(program);
+        command
+            .arg(format!(
+                "--kubeconfig={}",
+                self.kubernetes.kubeconfig().display()
+            ))
+            .args([
+                "--source=crd",
+                "--provider=rfc2136",
+                "--events",
+                "--policy=sync",
+            ])
+            .args(["--crd-source-apiversion=externaldns.k8s.io/v1alpha1"])
+            .args(["--crd-source-kind=DNSEndpoint", "--txt-owner-id=bench"])
+            .arg(format!("--domain-filter={zone}"))
+            .arg(format!("--rfc2136-zone={zone}"))
+            .arg(format!("--rfc2136-host={}", address.ip()))
+            .arg(format!("--rfc2136-port={}", address.port()))
+            .args([
+                "--rfc2136-tsig-axfr",
+                "--rfc2136-tsig-secret-alg=hmac-sha256",
+            ])
+            .arg(format!("--rfc2136-tsig-keyname={}", key.name()))
+            .arg(format!("--rfc2136-tsig-secret={}", secret(&key)?))
+            .args(["--metrics-address=127.0.0.1:0", "--min-ttl=60s"]);
+        self.spawn(command)
+    }
+
+    fn spawn(&self, mut command: Command) -> Result<Child> {
+        let log =
+            std::fs::File::create(self.scratch.path().join("log")).context("cannot make a log")?;
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()
+            .context("it cannot be started")
+    }
+
+    fn key_file(&self) -> PathBuf {
+        self.scratch.path().join("tsig.key")
+    }
+
+    /// What it complained of, for messages.
+    fn log(&self) -> String {
+        let log = std::fs::read_to_string(self.scratch.path().join("log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().rev().take(20).collect();
+        lines.join("\n")
+    }
+
+    async fn send(&self, call: Call) -> Result<Value> {
+        let answer = self.http.send(call).await?;
+        ensure!(answer.code < 300, "{}: {}", answer.code, answer.text);
+        Ok(answer.json)
+    }
+
+    async fn create(&self, path: &str, object: &Value) -> Result<Value> {
+        self.send(Call::new(Method::POST, path).json(object)).await
+    }
+
+    /// Declares the zone and so many records, and waits until all are Ready.
+    async fn stand(&self, count: usize) -> Result<Duration> {
+        self.create(ZONES, &objects::zone(OURS)).await?;
+        let begin = Instant::now();
+        let records = (0..count).map(|number| {
+            let name = format!("r-{number}");
+            objects::record(OURS, &name, "standing", objects::address(number))
+        });
+        futures::stream::iter(records)
+            .map(|record| async move { self.create(RECORDS, &record).await })
+            .buffer_unordered(WRITERS)
+            .try_for_each(|_| async { Ok(()) })
+            .await?;
+        let zone = format!("{ZONES}/{OURS}");
+        loop {
+            let object = self.send(Call::new(Method::GET, &zone)).await?;
+            if object["status"]["recordsCount"] == json!(count) {
+                return Ok(begin.elapsed());
+            }
+            if begin.elapsed() > PATIENCE {
+                bail!("not all are Ready after {PATIENCE:?}:\n{}", self.log());
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    /// Creates and edits records one at a time, in turns: how long each write took, and how long from its
+    /// acknowledgement until it resolved.
+    async fn time_records(&self, count: usize) -> Result<(Times, Times)> {
+        let (mut writes, mut times) = (Times::default(), Times::default());
+        let mut resolver = Resolvers::new(&[self.named.address()])?;
+        for number in 0..count {
+            let name = format!("e-{}", number / 2);
+            let address = objects::address(number);
+            let begin = Instant::now();
+            if number % 2 == 0 {
+                let record = objects::record(OURS, &name, "events", address);
+                self.create(RECORDS, &record).await?;
+            } else {
+                let record = format!("{RECORDS}/{}", objects::object(OURS, &name));
+                let change = json!({ "spec": { "ipv4Addresses": [address.to_string()] } });
+                let call = Call::new(Method::PATCH, record);
+                let call = call.body("application/merge-patch+json", change.to_string());
+                self.send(call).await?;
+            }
+            let acknowledged = Instant::now();
+            writes.push(acknowledged - begin);
+            let host = objects::host(OURS, &name)?;
+            let (back, seen) = spawn_blocking(move || {
+                let seen = resolver.wait_for(&host, address);
+                (resolver, seen)
+            })
+            .await
+            .context("the resolver fell")?;
+            resolver = back;
+            times.push(seen?.all.saturating_duration_since(acknowledged));
+        }
+        Ok((writes, times))
+    }
+
+    /// The same with endpoints of the peer, after one that waits for its start.
+    async fn time_endpoints(&self) -> Result<Times> {
+        let mut times = Times::default();
+        let mut resolver = Resolvers::new(&[self.named.address()])?;
+        for number in 0..=PEER_EVENTS {
+            let name = format!("p-{number}");
+            let (host, address) = (objects::host(THEIRS, &name)?, objects::address(number));
+            let endpoint = json!({
+                "apiVersion": "externaldns.k8s.io/v1alpha1",
+                "kind": "DNSEndpoint",
+                "metadata": { "name": name },
+                "spec": { "endpoints": [{
+                    "dnsName": host.to_string().trim_end_matches('.'),
+                    "recordType": "A",
+                    "recordTTL": objects::TTL,
+                    "targets": [address.to_string()],
+                }] },
+            });
+            self.create(ENDPOINTS, &endpoint).await?;
+            let acknowledged = Instant::now();
+            let (back, seen) = spawn_blocking(move || {
+                let seen = resolver.wait_for(&host, address);
+                (resolver, seen)
+            })
+            .await
+            .context("the resolver fell")?;
+            resolver = back;
+            let seen = seen.with_context(|| format!("external-dns says:\n{}", self.log()))?;
+            if number > 0 {
+                times.push(seen.all.saturating_duration_since(acknowledged));
+            }
+        }
+        Ok(times)
+    }
+}
+
+/// The secret of a key, as its file has it.
+fn secret(key: &Key) -> Result<String> {
+    let file = key.to_key_file();
+    let rest = file
+        .split("secret \"")
+        .nth(1)
+        .context("a key file has a secret")?;
+    let (secret, _) = rest.split_once('"').context("a secret ends")?;
+    Ok(secret.to_owned())
+}
+
+fn lines(
+    count: usize,
+    standing: Duration,
+    (writes, ours): (&Times, &Times),
+    theirs: &Times,
+) -> Vec<Row> {
+    let peer = |time| format!("external-dns {}, nothing standing", milliseconds(time));
+    let row = |what: &str, time, peers, budget| {
+        let row = Row::new(what, milliseconds(time)).beside(peer(peers), ratio(time, peers));
+        row.budget(format!("≤ {}", milliseconds(budget)), spent(time, budget))
+    };
+    vec![
+        Row::new(
+            format!("{count} objects from nothing → all Ready"),
+            crate::figures::seconds(standing),
+        ),
+        Row::new("a write to the API, p50", milliseconds(writes.p50())),
+        row(
+            "write acknowledged → resolvable, p50",
+            ours.p50(),
+            theirs.p50(),
+            HALF_MAX,
+        ),
+        row(
+            "write acknowledged → resolvable, p99",
+            ours.p99(),
+            theirs.p99(),
+            MOST_MAX,
+        ),
+    ]
+}
