@@ -10,6 +10,7 @@ use bindery_core::{Fault, FaultKind, Name, Record};
 use bindery_dns::Server;
 use bindery_engine::ports::{NameServer, ZoneHost};
 use futures::future::BoxFuture;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
 use super::control::{Control, ControlFault, Way};
@@ -25,9 +26,13 @@ const FORGET_TIMEOUT: Duration = Duration::from_secs(5);
 /// tried again, and then as long as a command may.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often to look whether it has, at first and at last.
-const LOAD_POLL_MIN: Duration = Duration::from_millis(5);
-const LOAD_POLL_MAX: Duration = Duration::from_millis(80);
+/// How often to look whether it has, at first and at last. A list of a hundred takes about as long, and
+/// each look costs `named` as much as a fifth of a zone.
+const LOAD_POLL_MIN: Duration = Duration::from_millis(30);
+const LOAD_POLL_MAX: Duration = Duration::from_millis(60);
+
+/// Files that are written at a time: enough to keep a disk busy, and few threads.
+const WRITES_MAX: usize = 8;
 
 /// How long after its start `named` may be loading zones; it answers SERVFAIL for them until then.
 const LOADING_MAX: Duration = Duration::from_mins(1);
@@ -48,6 +53,7 @@ struct Inner {
     server: Server,
     control: Control,
     turns: Turns,
+    writes: Semaphore,
     started: Instant,
 }
 
@@ -62,6 +68,7 @@ impl Host {
                 server: server.with_clock(options.clock.clone()),
                 control,
                 turns: Turns::default(),
+                writes: Semaphore::new(WRITES_MAX),
                 started: Instant::now(),
             }),
         }
@@ -136,17 +143,28 @@ impl Host {
             Role::Secondary { .. } if records.is_empty() => None,
             Role::Primary { .. } | Role::Secondary { .. } => Some(records.to_vec()),
         };
-        on_disk(move || match lines {
+        let write = move || match lines {
             Some(lines) => zones::write(&folder, &name, &lines, &role),
             None => zones::remove_files(&folder, &name),
-        })
-        .await
-        .map_err(|error| disk_fault(zone, "written", &error))?;
+        };
+        self.write(write)
+            .await
+            .map_err(|error| disk_fault(zone, "written", &error))?;
         match self.inner.control.add(zone).await {
             Ok(Way::Listed) if !records.is_empty() => self.wait_until_loaded(zone).await,
             Ok(Way::Alone | Way::Listed) => Ok(()),
             Err(error) => Err(self.control_fault(zone, "add", &error)),
         }
+    }
+
+    /// Writes files, few at a time.
+    async fn write(
+        &self,
+        work: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> io::Result<()> {
+        // Nobody closes it.
+        let _turn = self.inner.writes.acquire().await;
+        on_disk(work).await
     }
 
     /// `named` answers before it has loaded what was listed.
