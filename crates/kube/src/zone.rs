@@ -230,6 +230,13 @@ impl Observed {
 }
 
 impl Place {
+    /// Whose servers it is on, where it is still to be taken back.
+    fn remaining(&self) -> Option<Tenure> {
+        let is_ours = self.heir.is_none() && self.declared != Some(Declared::TakenBack);
+        let site = self.site.as_ref().filter(|_| is_ours)?;
+        Some(site.tenure)
+    }
+
     /// Whether nothing of it is left, or it is another object's business.
     fn is_done(&self) -> bool {
         let state = self.event.as_ref().map(|event| &event.state);
@@ -244,13 +251,16 @@ fn plan(observed: &Observed) -> Plan {
         return Plan::Report;
     }
     let written: BTreeSet<ZoneKey> = meta.places().into_iter().collect();
-    if meta.life == Life::Deleting && (meta.abandoned || !meta.held) {
+    if meta.life == Life::Deleting && !meta.held {
+        return Plan::Rest;
+    }
+    if meta.life == Life::Deleting && meta.abandoned {
         // Its author says not to wait for servers; what is left is still tried.
-        return if meta.held {
-            Plan::Write(BTreeSet::new())
-        } else {
-            Plan::Rest
-        };
+        let left = observed.former().find_map(|(zone, place)| {
+            let tenure = place.remaining()?;
+            Some(Plan::TakeBack(zone.clone(), tenure))
+        });
+        return left.unwrap_or_else(|| Plan::Write(BTreeSet::new()));
     }
     if let Some(wanted) = &observed.wanted {
         if !meta.held || !observed.places.contains_key(wanted) {
@@ -277,10 +287,7 @@ fn plan(observed: &Observed) -> Plan {
 /// A zone that is to go. One that Bindery made is deleted as it is; of others, the engine must know what is
 /// in them, so that what we wrote can be taken away.
 fn leave(zone: &ZoneKey, place: &Place) -> Option<Plan> {
-    let tenure = place.site.as_ref()?.tenure;
-    if place.heir.is_some() || place.declared == Some(Declared::TakenBack) {
-        return None;
-    }
+    let tenure = place.remaining()?;
     let state = place.event.as_ref().map(|event| &event.state);
     match (tenure, &place.declared, state) {
         (Tenure::Managed, ..) => Some(Plan::TakeBack(zone.clone(), tenure)),

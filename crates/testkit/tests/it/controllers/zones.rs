@@ -121,3 +121,17 @@ async fn a_zone_that_arrives_a_moment_later_costs_no_status() {
     // Two finalizers, one of the zone and one of the record, and one status.
     assert_eq!(bench.writes(), (2, 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_zone_that_is_abandoned_is_still_taken_back_where_that_works() {
+    for bench in [Bench::managed().await, Bench::external(&[]).await] {
+        bench.create(ZONE).await;
+        bench.create(WWW).await;
+        bench.until_ready("ARecord/www").await;
+        let abandoned = json!({"metadata": {"annotations": {"bindery.dev/abandon": "true"}}});
+        bench.patch("DNSZone/example", abandoned).await;
+        bench.delete("DNSZone/example").await;
+        bench.until_gone("DNSZone/example").await;
+        bench.until_lines(&[]).await;
+    }
+}
