@@ -1,11 +1,13 @@
 //! Bindery and external-dns on a real kube-apiserver, one after the other, on the same name server: how
 //! long from a write until it resolves.
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use bindery_core::Name;
 use bindery_dns::Key;
 use bindery_e2e::http::{Call, Http};
 use bindery_e2e::kubernetes::Kubernetes;
@@ -25,7 +27,7 @@ use crate::controller::{first_records, start_named, stop};
 use crate::figures::{Times, milliseconds, ratio, spent};
 use crate::objects::{self, RECORDS, ZONES};
 use crate::ports;
-use crate::resolver::Resolvers;
+use crate::resolver::{Resolvers, Seen};
 use crate::table::Row;
 
 /// The title of its table.
@@ -246,13 +248,8 @@ impl World {
             let acknowledged = Instant::now();
             writes.push(acknowledged - begin);
             let host = objects::host(OURS, &name)?;
-            let (back, seen) = spawn_blocking(move || {
-                let seen = resolver.wait_for(&host, address);
-                (resolver, seen)
-            })
-            .await
-            .context("the resolver fell")?;
-            resolver = back;
+            let seen;
+            (resolver, seen) = resolve(resolver, host, address).await?;
             times.push(seen?.all.saturating_duration_since(acknowledged));
         }
         Ok((writes, times))
@@ -278,13 +275,8 @@ impl World {
             });
             self.create(ENDPOINTS, &endpoint).await?;
             let acknowledged = Instant::now();
-            let (back, seen) = spawn_blocking(move || {
-                let seen = resolver.wait_for(&host, address);
-                (resolver, seen)
-            })
-            .await
-            .context("the resolver fell")?;
-            resolver = back;
+            let seen;
+            (resolver, seen) = resolve(resolver, host, address).await?;
             let seen = seen.with_context(|| format!("external-dns says:\n{}", self.log()))?;
             if number > 0 {
                 times.push(seen.all.saturating_duration_since(acknowledged));
@@ -292,6 +284,19 @@ impl World {
         }
         Ok(times)
     }
+}
+
+/// Asks until the name has the address; asking keeps a thread busy, so it gets one of its own.
+async fn resolve(
+    mut resolver: Resolvers,
+    host: Name,
+    address: Ipv4Addr,
+) -> Result<(Resolvers, Result<Seen>)> {
+    let asking = spawn_blocking(move || {
+        let seen = resolver.wait_for(&host, address);
+        (resolver, seen)
+    });
+    asking.await.context("the resolver fell")
 }
 
 /// The secret of a key, as its file has it.

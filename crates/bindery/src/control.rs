@@ -8,7 +8,7 @@ use bindery_core::zones::Limits;
 use bindery_core::{Group, Kind, Moment, Reason};
 use bindery_engine::supervisor::Supervisor;
 use bindery_engine::{Engine, Servers};
-use bindery_kube::{Clock, Controllers, Handle, Settings, Site, Standing, Tenure};
+use bindery_kube::{Clock, Controllers, Handle, Settings, Standing};
 use kube::Client;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -45,12 +45,7 @@ pub(crate) fn start(
         let probe = nameserver::watch_answers(server, gate, base.stop_token());
         base.spawn("name server's probe", probe);
     }
-    let sites = groups
-        .iter()
-        .map(|(group, servers)| (group.clone(), site(servers)));
-    let settings = Settings {
-        sites: sites.collect(),
-    };
+    let settings = Settings::of(&groups);
     let (engine, running) = Engine::start(groups, Limits::default(), &work.stop_token());
     work.spawn("engine", running);
     let controllers = Controllers {
@@ -67,17 +62,6 @@ pub(crate) fn start(
     let settled = watch_settled(controllers.clone(), begun, gate, work.stop_token());
     work.spawn("readiness", settled);
     Sources::new(readiness, engine, controllers)
-}
-
-fn site(servers: &Servers) -> Site {
-    Site {
-        tenure: if servers.lead.host.is_some() {
-            Tenure::Managed
-        } else {
-            Tenure::External
-        },
-        lead: servers.lead.member.address.to_string(),
-    }
 }
 
 /// Opens `gate` once everything that was declared when `begun` ended is settled; then waits for `stop`.

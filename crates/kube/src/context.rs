@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bindery_core::{Group, Kind, Moment};
-use bindery_engine::Engine;
+use bindery_engine::{Engine, Servers};
 use bindery_sources::{Id, Meta, Object};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -47,6 +47,25 @@ pub struct Site {
 pub struct Settings {
     /// The groups of servers that zones can be on, the same that the engine has.
     pub sites: BTreeMap<Group, Site>,
+}
+
+impl Settings {
+    /// Settings for these groups of servers: zones are ours to create where Bindery manages the lead.
+    #[must_use]
+    pub fn of(groups: &BTreeMap<Group, Servers>) -> Self {
+        let site = |servers: &Servers| Site {
+            tenure: match servers.lead.host {
+                Some(_) => Tenure::Managed,
+                None => Tenure::External,
+            },
+            lead: servers.lead.member.address.to_string(),
+        };
+        let sites = groups.iter();
+        let sites = sites.map(|(group, servers)| (group.clone(), site(servers)));
+        Self {
+            sites: sites.collect(),
+        }
+    }
 }
 
 /// What every controller shares.

@@ -14,7 +14,7 @@ use bindery_core::{
 };
 use bindery_embedded::api::{EmbeddedApi, Environment, Options, Seeded, Storage};
 use bindery_engine::{Engine, Servers, Station, ports::ZoneHost};
-use bindery_kube::{Clock, Controllers, Settings, Site, Tenure};
+use bindery_kube::{Clock, Controllers, Settings, Tenure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, PostParams};
 use tokio::task::JoinSet;
@@ -304,16 +304,7 @@ impl World {
         self.weather.revive();
         let stop = CancellationToken::new();
         let groups = self.stations();
-        let site = |servers: &Servers| Site {
-            tenure: self.tenure,
-            lead: servers.lead.member.address.to_string(),
-        };
-        let sites = groups
-            .iter()
-            .map(|(group, servers)| (group.clone(), site(servers)));
-        let settings = Settings {
-            sites: sites.collect(),
-        };
+        let settings = Settings::of(&groups);
         let (engine, run) = Engine::start(groups, self.limits, &stop);
         let api = FaultyApi::new(self.api.service(), Arc::clone(&self.weather));
         let controllers = Controllers {

@@ -11,7 +11,7 @@ use bindery_core::{Group, Moment, Name, Record, zones::Limits};
 use bindery_embedded::api::{ApiBody, ApiService};
 use bindery_embedded::{EmbeddedApi, Options};
 use bindery_engine::{Engine, Servers};
-use bindery_kube::{Clock, Controllers, Handle, Settings, Site, Tenure};
+use bindery_kube::{Clock, Controllers, Handle, Settings, Tenure};
 use bindery_testkit::FakeNameServer;
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -140,16 +140,7 @@ impl Bench {
             let servers = Servers::one(address, Arc::new(server.clone()), host);
             groups.insert(group, servers);
         }
-        let site = |servers: &Servers| Site {
-            tenure: self.tenure,
-            lead: servers.lead.member.address.to_string(),
-        };
-        let sites = groups
-            .iter()
-            .map(|(group, servers)| (group.clone(), site(servers)));
-        let settings = Settings {
-            sites: sites.collect(),
-        };
+        let settings = Settings::of(&groups);
         let stop = CancellationToken::new();
         let (engine, running) = Engine::start(groups, Limits::default(), &stop);
         let mut tasks = JoinSet::new();
