@@ -60,6 +60,8 @@ const EVERYTHING: &[&str] = &[
     "bindery-api",
     "bindery-core",
     "bindery-dns",
+    // The benchmark starts the same control plane.
+    "bindery-e2e",
     "bindery-embedded",
     "bindery-engine",
     "bindery-kube",
