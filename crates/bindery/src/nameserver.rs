@@ -54,7 +54,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) server: Server,
     /// Where the first one listens; the others count up from its port.
     pub(crate) address: SocketAddr,
-    /// Of which cluster how many take updates, and how many fetch from those.
+    /// Of which cluster, each once, how many take updates, and how many fetch from those.
     pub(crate) count: Vec<(Group, (u16, u16))>,
     /// The data folder.
     pub(crate) data: &'a Path,
@@ -103,9 +103,7 @@ pub(crate) async fn start(wanted: Wanted<'_>) -> Result<Running> {
         addresses = rest;
         let servers = start_group(&wanted, group, own.split_at(count.0.into()), &mut running);
         let servers = servers.await?;
-        if running.groups.insert(group.clone(), servers).is_some() {
-            bail!("--cluster names {group} twice; leave one of the two");
-        }
+        running.groups.insert(group.clone(), servers);
     }
     Ok(running)
 }

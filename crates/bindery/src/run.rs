@@ -75,8 +75,10 @@ fn groups(flags: &Run) -> Result<BTreeMap<Group, Servers>> {
     let keys = Keys::read(&flags.tsig_key_file, |group| groups.contains_key(group))?;
     let servers = |(group, members): (Group, Vec<&Member>)| {
         let key = keys.of(&group).with_context(|| {
-            let cluster = group.name().unwrap_or_default();
-            format!("no --tsig-key-file is for {group}; add --tsig-key-file {cluster}=FILE")
+            let cluster = group
+                .name()
+                .map_or_else(String::new, |name| format!("{name}="));
+            format!("no --tsig-key-file is for {group}; add --tsig-key-file {cluster}FILE")
         })?;
         let servers = servers(&group, &members, key)?;
         Ok((group, servers))
@@ -131,4 +133,74 @@ pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Client> {
         .await
         .with_context(|| format!("the Kubernetes API at {url} does not answer"))?;
     Ok(client)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    /// The lead of each cluster, or the message; `K` stands for a key file.
+    fn check(line: &str) -> Result<Vec<String>, String> {
+        let folder = tempfile::tempdir().expect("there is room");
+        let key = folder.path().join("k=1");
+        let text = Key::generate("bindery", [7; 32])
+            .expect("it is long enough")
+            .to_key_file();
+        std::fs::write(&key, text.as_bytes()).expect("it is ours");
+        let line = format!("bindery run {line}").replace('K', &key.display().to_string());
+        let Command::Run(flags) = Cli::parse_from(line.split_whitespace()).command else {
+            unreachable!("the line says run");
+        };
+        let groups = groups(&flags).map_err(|error| format!("{error:#}"))?;
+        let lead = |(group, servers): (&Group, &Servers)| {
+            let name = group.name().unwrap_or("-");
+            format!(
+                "{name} {} +{}",
+                servers.lead.member.address,
+                servers.followers.len()
+            )
+        };
+        Ok(groups.iter().map(lead).collect())
+    }
+
+    #[test]
+    fn servers_are_sorted_by_their_cluster_and_the_first_primary_leads() {
+        let one = "--nameserver secondary=a:1,b:1 --tsig-key-file K";
+        assert_eq!(check(one), Ok(vec!["- b:1 +1".to_owned()]));
+        let two = "--nameserver in/a:1,out/b:1,in/secondary=c:1 --tsig-key-file in=K,out=K";
+        let wanted = vec!["in a:1 +1".to_owned(), "out b:1 +0".to_owned()];
+        assert_eq!(check(two), Ok(wanted));
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_told_with_what_to_write() {
+        for (line, hint) in [
+            (
+                "--nameserver in/secondary=a:1 --tsig-key-file K",
+                "add in/primary=HOST:PORT",
+            ),
+            (
+                "--nameserver in/a:1,out/a:1 --tsig-key-file K",
+                "names a:1 twice",
+            ),
+            (
+                "--nameserver in/a:1,out/b:1 --tsig-key-file in=K",
+                "add --tsig-key-file out=FILE",
+            ),
+            (
+                "--nameserver in/a:1,b:1 --tsig-key-file in=K",
+                "add --tsig-key-file FILE",
+            ),
+            (
+                "--nameserver in/a:1 --tsig-key-file in=K,in=K",
+                "a second key",
+            ),
+        ] {
+            let message = check(line).expect_err(line);
+            assert!(message.contains(hint), "{line}: {message}");
+        }
+    }
 }

@@ -48,6 +48,7 @@ async fn start(
     stop: CancellationToken,
 ) -> Result<(Supervisor, Supervisor)> {
     check_folder(&flags.dir)?;
+    let counts = counts(flags)?;
     let token = token(flags.api_address, flags.token_file.as_deref())?;
     let folder = match &flags.data_dir {
         Some(folder) => folder.clone(),
@@ -66,7 +67,7 @@ async fn start(
     let dns = nameserver::start(nameserver::Wanted {
         server: flags.server,
         address: flags.dns_address,
-        count: counts(flags),
+        count: counts,
         data: &folder,
         key: &key,
         stop: base.stop_token(),
@@ -116,11 +117,16 @@ async fn start(
 }
 
 /// How many name servers of which cluster there are to be.
-fn counts(flags: &Up) -> Vec<(Group, (u16, u16))> {
-    let clusters = flags.cluster.iter();
-    let clusters = clusters.map(|one| (Group::named(&one.name), (one.primaries, one.secondaries)));
-    let unnamed = (Group::UNNAMED, (flags.primaries, flags.secondaries));
-    std::iter::once(unnamed).chain(clusters).collect()
+fn counts(flags: &Up) -> Result<Vec<(Group, (u16, u16))>> {
+    let mut counts = vec![(Group::UNNAMED, (flags.primaries, flags.secondaries))];
+    for one in &flags.cluster {
+        let group = Group::named(&one.name);
+        if counts.iter().any(|(known, _)| *known == group) {
+            bail!("--cluster names {} twice; leave one of the two", one.name);
+        }
+        counts.push((group, (one.primaries, one.secondaries)));
+    }
+    Ok(counts)
 }
 
 /// Waits until the folder was applied once, and says how many objects there must be.

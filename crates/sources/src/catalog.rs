@@ -54,12 +54,6 @@ impl Catalog {
         }
     }
 
-    /// Whether there are such servers.
-    #[must_use]
-    pub fn has_group(&self, group: &Group) -> bool {
-        self.groups.has(group)
-    }
-
     /// Takes in an object as it was seen, and returns the objects to decide again. A version that is
     /// not newer than the known one changes nothing.
     pub fn upsert(&mut self, object: Object) -> BTreeSet<Id> {

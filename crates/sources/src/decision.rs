@@ -102,13 +102,25 @@ impl Catalog {
         if meta.life == Life::Deleting {
             return self.withdraw(meta);
         }
+        let on_hold = |zones, problems| Decision {
+            wishes: wishes.len(),
+            ..held(zones, problems)
+        };
+        let cluster = meta.cluster.as_deref();
+        let group = match cluster.map(|name| self.groups.place(&[(NAMES_CLUSTER, name.to_owned())]))
+        {
+            // As with a zone: where it is meant to be is not guessed at, and nothing is taken away.
+            Some(Err(problem)) => return on_hold(Vec::new(), vec![problem]),
+            Some(Ok(group)) => Some(group),
+            None => None,
+        };
         let mut problems = Vec::new();
         let mut claims = Vec::new();
         let mut zones: Vec<Id> = Vec::new();
         for wish in wishes {
             match wish {
                 Err(wrong) => problems.extend(wrong.iter().cloned()),
-                Ok(wanted) => match self.endpoint_claim(wanted, meta) {
+                Ok(wanted) => match self.endpoint_claim(wanted, group.as_ref()) {
                     Ok((claim, zone)) => {
                         claims.push(claim);
                         zones.push(zone);
@@ -123,9 +135,7 @@ impl Catalog {
             .iter()
             .any(|problem| problem.reason == Reason::NoMatchingZone);
         if homeless && !meta.published.is_empty() && self.zones.is_broken() {
-            let mut decision = held(zones, problems);
-            decision.wishes = wishes.len();
-            return decision;
+            return on_hold(zones, problems);
         }
         let mut decision = self.decision(meta, claims, None, free);
         decision = decision.within(zones, problems);
@@ -136,22 +146,21 @@ impl Catalog {
     fn endpoint_claim(
         &self,
         wanted: &DeclaredEndpoint,
-        meta: &Meta,
+        group: Option<&Group>,
     ) -> Result<((Group, Claim), Id), Problem> {
         let field = format!("spec.endpoints[{}]", wanted.index);
         let name = &wanted.key.name;
-        let group = meta.cluster.as_deref().map(Group::named);
         let zone = name
             .suffixes()
-            .find_map(|suffix| self.zones.active(suffix, group.as_ref()))
+            .find_map(|suffix| self.zones.active(suffix, group))
             .and_then(|zone| Some((zone, zone.wish.as_ref().ok()?)));
         let Some((zone, wish)) = zone else {
             return Err(Problem {
                 field: format!("{field}.dnsName"),
                 reason: Reason::NoMatchingZone,
-                message: match &group {
+                message: match group.filter(|group| **group != Group::UNNAMED) {
                     Some(group) => format!(
-                        "no DNSZone on {group} has a name that {name} ends in: create one, or correct \
+                        "no DNSZone on {group} has a name that {name} ends in: create one, or change \
                          the annotation {CLUSTER}"
                     ),
                     None => format!("no DNSZone has a name that {name} ends in: create one"),
@@ -291,6 +300,9 @@ impl Catalog {
         Err(zone_problem(Reason::ZoneNotReady, message))
     }
 }
+
+/// The field in which endpoints name a cluster.
+const NAMES_CLUSTER: &str = "metadata.annotations[bindery.dev/cluster]";
 
 /// The field of every record, in one place.
 static SPEC: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("spec"));

@@ -23,12 +23,11 @@ impl FromIterator<Group> for Groups {
 
 impl Groups {
     /// Whether there is such a group.
-    #[must_use]
-    pub fn has(&self, group: &Group) -> bool {
+    pub(crate) fn has(&self, group: &Group) -> bool {
         self.0.contains(group)
     }
 
-    /// The group of a zone that names these clusters, each after the field that does.
+    /// The group of what names these clusters, each after the field that does.
     ///
     /// Where no group has a name, there is but one choice, whatever the zone names: on one machine
     /// everything is served by what runs there. Where some have names, a zone that names another one

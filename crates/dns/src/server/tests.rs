@@ -188,3 +188,37 @@ async fn an_unsigned_answer_to_a_signed_update_is_not_believed() {
     assert_eq!(fault.kind, FaultKind::BadKey, "{fault}");
     assert!(fault.message.contains("without a signature"), "{fault}");
 }
+
+/// More connections than a server queues would wait for a second each.
+#[tokio::test]
+async fn few_transfers_run_at_a_time_and_all_get_their_turn() {
+    let (listener, address) = listener().await;
+    let server = Server::new(address.to_string(), None);
+    let transfers = futures::future::join_all((0..3 * TRANSFERS_MAX).map(|_| {
+        let server = &server;
+        async move { server.fetch_transfer(&zone()).await }
+    }));
+    // Nobody is answered before as many have come as may come.
+    let serving = async {
+        for _ in 0..3 {
+            let mut streams = Vec::new();
+            for _ in 0..TRANSFERS_MAX {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let request = next_request(&mut stream).await;
+                streams.push((stream, request));
+            }
+            tokio::task::yield_now().await;
+            let more = futures::FutureExt::now_or_never(listener.accept());
+            assert!(more.is_none(), "more than {TRANSFERS_MAX} came at a time");
+            for (stream, request) in &mut streams {
+                reply(stream, request, vec![soa(7), soa(7)]).await;
+            }
+        }
+    };
+    let (contents, ()) = tokio::join!(transfers, serving);
+    assert!(
+        contents
+            .iter()
+            .all(|content| content.as_ref().is_ok_and(|one| one.serial.0 == 7))
+    );
+}

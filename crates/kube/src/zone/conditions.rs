@@ -139,8 +139,9 @@ fn clinging(observed: &Observed) -> Option<(Reason, String)> {
         }
         if place.site.is_none() {
             let message = format!(
-                "{zone} may still be there, which Bindery was not started with: start it with them, or \
-                 let the zone be with the annotation {ABANDON}=true when the object is deleted"
+                "{zone} may still be served, by servers that Bindery was not started with: start it with \
+                 them; where they are gone for good, the annotation {ABANDON}=true lets a deleted \
+                 object go"
             );
             return Some((Reason::ClusterNotFound, message));
         }

@@ -106,9 +106,46 @@ fn endpoints_are_in_the_oldest_zone_unless_they_name_a_cluster() {
         let first = said(&decide(&catalog, Kind::DnsEndpoint, "e"))[0].clone();
         assert_eq!(first, format!("[; on cluster {cluster}]"));
     }
-    let catalog = clusters(&[INTERNAL, EXTERNAL, &endpoints("bindery.dev/cluster: other")]);
+    // A cluster that is not there is not guessed at, and nothing is taken away.
+    let line = "bindery.dev/published: 'api.example.com. 300 IN A 192.0.2.7'";
+    let typo = endpoints(&format!("{line}, bindery.dev/cluster: other"));
+    let catalog = clusters(&[INTERNAL, EXTERNAL, &typo]);
     let decision = decide(&catalog, Kind::DnsEndpoint, "e");
-    assert!(decision.problems[0].message.contains("cluster other"));
+    assert_eq!(said(&decision)[0], "held");
+    assert!(
+        decision.problems[0]
+            .message
+            .contains("name one of external, internal")
+    );
+    // Where no cluster has a name, names mean nothing.
+    let catalog = catalog_on(
+        Groups::default(),
+        &[INTERNAL, &endpoints("bindery.dev/cluster: any")],
+    );
+    let line = said(&decide(&catalog, Kind::DnsEndpoint, "e"));
+    assert_eq!(line, ["[api.example.com. 300 IN A 192.0.2.7]"]);
+}
+
+#[test]
+fn older_names_of_the_field_count_too() {
+    for field in ["clusterProviderRef", "globalClusterRef"] {
+        let older = EXTERNAL.replace("clusterRef", field);
+        let catalog = clusters(&[INTERNAL, &older]);
+        assert_eq!(
+            standing(&catalog, "external"),
+            ZoneStanding::Active,
+            "{field}"
+        );
+        let both = INTERNAL.replace(
+            "clusterRef: internal",
+            &format!("clusterRef: internal, {field}: external"),
+        );
+        let catalog = clusters(&[&both]);
+        assert!(
+            matches!(standing(&catalog, "internal"), ZoneStanding::Invalid(_)),
+            "{field}"
+        );
+    }
 }
 
 #[test]

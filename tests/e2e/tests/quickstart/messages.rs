@@ -18,6 +18,7 @@ crate::cases!(
     without_named_it_says_how_to_get_it,
     an_open_api_needs_a_token,
     a_bad_key_is_told,
+    a_cluster_is_named_once,
     a_wrong_command_line_exits_with_two,
     definitions_are_printed_as_yaml,
 );
@@ -195,6 +196,13 @@ fn a_bad_key_is_told(server: Server) -> Result<()> {
         message.contains("bad.key") && message.contains("too weak"),
         "{message}"
     );
+    Ok(())
+}
+
+fn a_cluster_is_named_once(server: Server) -> Result<()> {
+    let machine = Machine::idle(server)?;
+    let message = refused(&machine, &["--cluster", "in,out,in=2"], &[])?;
+    ensure!(message.contains("--cluster names in twice"), "{message}");
     Ok(())
 }
 
