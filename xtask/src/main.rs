@@ -9,6 +9,7 @@
 )]
 
 mod arguments;
+mod failures;
 mod generated;
 mod program;
 mod reference;

@@ -2,8 +2,9 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -56,10 +57,37 @@ impl Program {
             .command()
             .status()
             .with_context(|| format!("cannot start {self}"))?;
+        self.verdict(status)
+    }
+
+    fn verdict(&self, status: ExitStatus) -> Result<()> {
         if status.success() {
             return Ok(());
         }
         bail!("`{self}` failed ({status})")
+    }
+
+    /// Runs it on the terminal of the user, who gets each line of its output as it comes; `look` sees
+    /// them too.
+    ///
+    /// # Errors
+    /// As [`Program::run`].
+    pub(crate) fn run_seen(&self, mut look: impl FnMut(&str)) -> Result<()> {
+        let cannot_start = || format!("cannot start {self}");
+        let mut child = self
+            .command()
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(cannot_start)?;
+        let output = child.stdout.take().with_context(cannot_start)?;
+        for line in BufReader::new(output).split(b'\n') {
+            let line = line.with_context(|| format!("cannot read what `{self}` prints"))?;
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            look(&line);
+        }
+        let status = child.wait().with_context(cannot_start)?;
+        self.verdict(status)
     }
 
     /// Runs it and returns what it printed; its errors go to the terminal.
@@ -69,9 +97,7 @@ impl Program {
             .stderr(Stdio::inherit())
             .output()
             .with_context(|| format!("cannot start {self}"))?;
-        if !output.status.success() {
-            bail!("`{self}` failed ({})", output.status);
-        }
+        self.verdict(output.status)?;
         String::from_utf8(output.stdout).with_context(|| format!("`{self}` printed no UTF-8"))
     }
 

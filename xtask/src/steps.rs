@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::failures::Failures;
 use crate::generated::{self, Mode};
 use crate::program::{self, Program};
 use crate::tidy::{self, metadata::Metadata};
@@ -168,6 +169,12 @@ fn summary(results: &[(&str, Duration, Result<()>)], total: Duration) -> Result<
     if failed.is_empty() {
         return Ok(());
     }
+    // What went wrong may be thousands of lines above.
+    for (name, _, result) in results {
+        if let Err(fault) = result {
+            eprintln!("xtask: {name}: {fault:#}");
+        }
+    }
     for name in &failed {
         eprintln!("repeat with: cargo xtask test --only {name}");
     }
@@ -222,7 +229,10 @@ fn alone(root: &Path) -> Result<()> {
 }
 
 fn test(root: &Path) -> Result<()> {
-    Program::cargo(root, ["test", "--workspace", "--quiet", "--no-fail-fast"]).run()
+    let mut failures = Failures::default();
+    Program::cargo(root, ["test", "--workspace", "--quiet", "--no-fail-fast"])
+        .run_seen(|line| failures.look(line))
+        .with_context(|| failures.to_string())
 }
 
 fn crd(root: &Path) -> Result<()> {

@@ -18,6 +18,7 @@ use crate::Role;
 use control::Control;
 use listed::Listed;
 use process::Process;
+use reserved::Reserved;
 use rndc::Rndc;
 
 pub use host::Host;
@@ -27,6 +28,7 @@ mod control;
 mod host;
 mod listed;
 mod process;
+mod reserved;
 mod rndc;
 mod turns;
 mod zones;
@@ -41,8 +43,8 @@ const START_POLL: Duration = Duration::from_millis(20);
 /// How long `named` may take to write its zones and end after being told to.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How often free ports are looked for: another process may take one between our looking and
-/// `named`'s binding.
+/// How often free ports are looked for: another process may take one for UDP between our looking
+/// and `named`'s binding.
 const PORT_TRIES: usize = 3;
 
 /// How `named` is set up.
@@ -155,32 +157,33 @@ impl Named {
         let supported = process::defaults(&options.program).await;
         let wanted = options.address;
         for _ in 1..PORT_TRIES {
-            options.address = chosen(wanted)?;
-            match Self::start_once(&options, &supported).await {
+            match Self::start_once(&mut options, wanted, &supported).await {
                 Err(Start::Silent { .. }) => {}
                 started => return started,
             }
         }
-        options.address = chosen(wanted)?;
-        Self::start_once(&options, &supported).await
+        Self::start_once(&mut options, wanted, &supported).await
     }
 
-    async fn start_once(options: &Options, supported: &str) -> Result<Self, Start> {
+    async fn start_once(
+        options: &mut Options,
+        wanted: SocketAddr,
+        supported: &str,
+    ) -> Result<Self, Start> {
+        // Both are kept until it answers.
+        let reserved = Reserved::new(wanted)?;
+        let control = Reserved::new((Ipv4Addr::LOCALHOST, 0).into())?;
+        options.address = reserved.address;
         let control_key = Key::generate("bindery-control", (options.random)())
             .map_err(|problem| io::Error::other(problem.to_string()))
             .map_err(|source| Start::Prepare {
                 path: options.folder.clone(),
                 source,
             })?;
-        let control =
-            free_address((Ipv4Addr::LOCALHOST, 0).into()).map_err(|source| Start::Address {
-                address: options.address,
-                source,
-            })?;
-        let config = config::write(options, control, &control_key, supported)
+        let config = config::write(options, control.address, &control_key, supported)
             .map_err(|(path, source)| Start::Prepare { path, source })?;
         let rndc = Rndc::new(
-            control,
+            control.address,
             control_key,
             options.clock.clone(),
             first_serial(options),
@@ -266,34 +269,10 @@ fn first_serial(options: &Options) -> u32 {
         .map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// The address to start with.
-fn chosen(wanted: SocketAddr) -> Result<SocketAddr, Start> {
-    free_address(wanted).map_err(|source| Start::Address {
-        address: wanted,
-        source,
-    })
-}
-
 /// Whether `named` found a port taken; it goes on without, so there is nothing to wait for.
 fn has_lost_a_port(log: &Path) -> bool {
     let text = std::fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&text).contains("address in use")
-}
-
-/// The address with a port that is free for UDP and TCP, checked by binding both.
-fn free_address(address: SocketAddr) -> io::Result<SocketAddr> {
-    let tcp = std::net::TcpListener::bind(address)?;
-    let free = tcp.local_addr()?;
-    // A free TCP port may be taken for UDP; with a given port that is the caller's to know.
-    match std::net::UdpSocket::bind(free) {
-        Ok(_) => Ok(free),
-        Err(error) if address.port() != 0 => Err(error),
-        Err(_) => {
-            let tcp = std::net::TcpListener::bind(SocketAddr::new(address.ip(), 0))?;
-            let other = tcp.local_addr()?;
-            std::net::UdpSocket::bind(other).map(|_| other)
-        }
-    }
 }
 
 /// The last lines of the log and of what went to standard error, for an error message.

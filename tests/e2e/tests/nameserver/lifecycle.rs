@@ -16,6 +16,7 @@ use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
 use crate::ask;
+use crate::pair::eventually;
 use crate::scene::{self, Case, Scene, cases};
 use crate::subject::{self, Kind, Own};
 
@@ -142,6 +143,17 @@ async fn own(kind: Kind, folder: &Path, zone: &Name) -> Result<Own> {
     Ok(server)
 }
 
+/// The server of a folder again, with the zones it has: `named` answers before it has read them.
+async fn again(kind: Kind, folder: &Path, zones: &[&Name]) -> Result<Own> {
+    let server = Own::start(kind, folder, loopback(), Role::default()).await?;
+    let client = client(server.address());
+    for zone in zones {
+        let answers = || async { Ok(client.serial(zone).await.is_ok()) };
+        eventually(&format!("{zone} answers"), answers).await?;
+    }
+    Ok(server)
+}
+
 async fn acknowledged_updates_survive_kill_9(scene: Scene) -> Result<()> {
     let folder = TempDir::new()?;
     let zone = scene.zone.clone();
@@ -170,7 +182,7 @@ async fn acknowledged_updates_survive_kill_9(scene: Scene) -> Result<()> {
         acknowledged >= 39,
         "only {acknowledged} updates before the kill"
     );
-    let server = Own::start(scene.kind, folder.path(), loopback(), Role::default()).await?;
+    let server = again(scene.kind, folder.path(), &[&zone]).await?;
     let address = server.address();
     let content = client(address).transfer(&zone).await?;
     for number in 0..acknowledged {
@@ -192,7 +204,7 @@ async fn zones_and_updates_survive_a_restart(scene: Scene) -> Result<()> {
     client(address).update(&zone, &[host(&zone, 1)]).await?;
     client(address).update(&second, &[host(&second, 1)]).await?;
     server.stop().await?;
-    let mut server = Own::start(scene.kind, folder.path(), loopback(), Role::default()).await?;
+    let mut server = again(scene.kind, folder.path(), &[&zone, &second]).await?;
     let address = server.address();
     for zone in [&zone, &second] {
         ensure!(client(address).serial(zone).await?.0 == 101, "{zone}");

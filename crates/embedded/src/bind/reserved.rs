@@ -1,0 +1,98 @@
+//! A port that nobody else takes until `named` has it.
+//!
+//! `named` shares its ports with every process of its user that asks for the same (`SO_REUSEPORT`).
+//! If two that start at once were given the same free port, both would run and each would get a part
+//! of the other's questions.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+
+use tokio::net::TcpSocket;
+
+use super::Start;
+
+/// An address of ours, as long as it lives.
+pub(super) struct Reserved {
+    /// With the port that was chosen.
+    pub(super) address: SocketAddr,
+    /// Bound, not listening: whoever looks for a free port passes by, `named` may bind it as well.
+    _socket: TcpSocket,
+}
+
+impl Reserved {
+    /// Reserves `wanted`, or some free port where it has port 0.
+    pub(super) fn new(wanted: SocketAddr) -> Result<Self, Start> {
+        let failed = |source| Start::Address {
+            address: wanted,
+            source,
+        };
+        let socket = bound(wanted).map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        // A free TCP port may be taken for UDP; a given one is the caller's to know.
+        match UdpSocket::bind(address) {
+            Err(_) if wanted.port() == 0 => Self::new(wanted),
+            Err(error) => Err(failed(error)),
+            Ok(_) => Ok(Self {
+                address,
+                _socket: socket,
+            }),
+        }
+    }
+}
+
+fn bound(wanted: SocketAddr) -> io::Result<TcpSocket> {
+    if wanted.port() != 0 {
+        // One that listens and shares is told from a free port only by a socket that does not share.
+        std::net::TcpListener::bind(wanted)?;
+    }
+    let socket = if wanted.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(true)?;
+    socket.bind(wanted)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn any() -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, 0).into()
+    }
+
+    // So many that some would meet if ports were free again at once.
+    #[tokio::test]
+    async fn no_port_is_given_twice() {
+        let reserved: Vec<Reserved> = (0..600)
+            .map(|_| Reserved::new(any()).expect("ports are free"))
+            .collect();
+        let ports: BTreeSet<u16> = reserved.iter().map(|one| one.address.port()).collect();
+        assert_eq!(ports.len(), reserved.len());
+    }
+
+    #[tokio::test]
+    async fn who_shares_may_listen_there() {
+        let reserved = Reserved::new(any()).expect("ports are free");
+        for shares in [TcpSocket::set_reuseport, TcpSocket::set_reuseaddr] {
+            let socket = TcpSocket::new_v4().expect("sockets are to be had");
+            shares(&socket, true).expect("ports can be shared");
+            socket.bind(reserved.address).expect("it is shared");
+            socket.listen(1).expect("nobody else listens");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_port_that_somebody_shares_is_not_free() {
+        let socket = bound(any()).expect("ports are free");
+        let address = socket.local_addr().expect("it is bound");
+        let _listening = socket.listen(1).expect("it is bound");
+        assert!(matches!(Reserved::new(address), Err(Start::Address { .. })));
+    }
+}
