@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use bindery_core::Name;
-use bindery_dns::Key;
 use bindery_e2e::http::{Call, Http};
 use bindery_e2e::kubernetes::Kubernetes;
-use bindery_e2e::program::external_dns;
 use bindery_embedded::bind::Named;
 use bindery_engine::ports::ZoneHost as _;
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -24,8 +22,9 @@ use tokio::time::sleep;
 
 use crate::arguments::Arguments;
 use crate::controller::{first_records, start_named, stop};
+use crate::external_dns::Peer;
 use crate::figures::{Times, milliseconds, ratio, spent};
-use crate::objects::{self, RECORDS, ZONES};
+use crate::objects::{self, ENDPOINTS, RECORDS, ZONES};
 use crate::ports;
 use crate::resolver::{Resolvers, Seen};
 use crate::table::Row;
@@ -48,8 +47,6 @@ const MOST_MAX: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_mins(5);
 const POLL: Duration = Duration::from_millis(200);
 
-const ENDPOINTS: &str = "/apis/externaldns.k8s.io/v1alpha1/namespaces/default/dnsendpoints";
-
 /// A control plane and a name server that both have to do with.
 struct World {
     scratch: TempDir,
@@ -60,13 +57,12 @@ struct World {
 
 /// Measures and tells.
 pub(crate) async fn rows(arguments: &Arguments, binary: &Path) -> Result<Vec<Row>> {
-    let peer = external_dns()?;
     let world = World::start(arguments, binary).await?;
     let mut child = world.spawn_ours(binary)?;
     let standing = world.stand(arguments.records).await?;
     let (writes, ours) = world.time_records(arguments.events).await?;
     stop(&mut child).await?;
-    let mut child = world.spawn_peer(&peer)?;
+    let mut child = world.spawn_peer()?;
     let theirs = world.time_endpoints().await?;
     stop(&mut child).await?;
     world.named.stop().await;
@@ -132,39 +128,15 @@ impl World {
         self.spawn(command)
     }
 
-    /// As its users run it: by events, and otherwise as it is.
-    fn spawn_peer(&self, program: &Path) -> Result<Child> {
-        let key = std::fs::read_to_string(self.key_file()).context("cannot read the key")?;
-        let key = Key::from_key_file(&key).context("the key cannot be used")?;
-        let zone = objects::apex(THEIRS)?.to_string();
-        let zone = zone.trim_end_matches('.');
-        let address = self.named.address();
-        let mut command = Command::new(program);
-        command
-            .arg(format!(
-                "--kubeconfig={}",
-                self.kubernetes.kubeconfig().display()
-            ))
-            .args([
-                "--source=crd",
-                "--provider=rfc2136",
-                "--events",
-                "--policy=sync",
-            ])
-            .args(["--crd-source-apiversion=externaldns.k8s.io/v1alpha1"])
-            .args(["--crd-source-kind=DNSEndpoint", "--txt-owner-id=bench"])
-            .arg(format!("--domain-filter={zone}"))
-            .arg(format!("--rfc2136-zone={zone}"))
-            .arg(format!("--rfc2136-host={}", address.ip()))
-            .arg(format!("--rfc2136-port={}", address.port()))
-            .args([
-                "--rfc2136-tsig-axfr",
-                "--rfc2136-tsig-secret-alg=hmac-sha256",
-            ])
-            .arg(format!("--rfc2136-tsig-keyname={}", key.name()))
-            .arg(format!("--rfc2136-tsig-secret={}", secret(&key)?))
-            .args(["--metrics-address=127.0.0.1:0", "--min-ttl=60s"]);
-        self.spawn(command)
+    fn spawn_peer(&self) -> Result<Child> {
+        let peer = Peer {
+            kubeconfig: &self.kubernetes.kubeconfig(),
+            server: self.named.address(),
+            key_file: &self.key_file(),
+            zones: &[objects::apex(THEIRS)?],
+            metrics: (Ipv4Addr::LOCALHOST, 0).into(),
+        };
+        self.spawn(peer.command()?)
     }
 
     fn spawn(&self, mut command: Command) -> Result<Child> {
@@ -262,17 +234,7 @@ impl World {
         for number in 0..=PEER_EVENTS {
             let name = format!("p-{number}");
             let (host, address) = (objects::host(THEIRS, &name)?, objects::address(number));
-            let endpoint = json!({
-                "apiVersion": "externaldns.k8s.io/v1alpha1",
-                "kind": "DNSEndpoint",
-                "metadata": { "name": name },
-                "spec": { "endpoints": [{
-                    "dnsName": host.to_string().trim_end_matches('.'),
-                    "recordType": "A",
-                    "recordTTL": objects::TTL,
-                    "targets": [address.to_string()],
-                }] },
-            });
+            let endpoint = objects::endpoint(THEIRS, &name, "events", address);
             self.create(ENDPOINTS, &endpoint).await?;
             let acknowledged = Instant::now();
             let seen;
@@ -297,17 +259,6 @@ async fn resolve(
         (resolver, seen)
     });
     asking.await.context("the resolver fell")
-}
-
-/// The secret of a key, as its file has it.
-fn secret(key: &Key) -> Result<String> {
-    let file = key.to_key_file();
-    let rest = file
-        .split("secret \"")
-        .nth(1)
-        .context("a key file has a secret")?;
-    let (secret, _) = rest.split_once('"').context("a secret ends")?;
-    Ok(secret.to_owned())
 }
 
 fn lines(

@@ -1,7 +1,7 @@
 //! The controllers alone: `bindery run` with an API and a name server that are not in its process.
 
 use std::fs::File;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use bindery_dns::Key;
 use bindery_embedded::bind::{self, Named};
 use bindery_embedded::{EmbeddedApi, Options, Role, ServeOptions, System};
 use bindery_engine::ports::ZoneHost as _;
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
@@ -23,9 +24,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::arguments::Arguments;
 use crate::bulk::WRITERS;
+use crate::external_dns::Peer;
 use crate::http::Http;
 use crate::many_zones::labels;
-use crate::objects::{self, RECORDS};
+use crate::objects::{self, ENDPOINTS, RECORDS};
 use crate::ready::{Awaited, wait_until_ready};
 use crate::table::Row;
 use crate::{machine, ports, writes};
@@ -39,6 +41,8 @@ const ZONES: usize = 10;
 const RESIDENT_MB_MAX: f64 = 100.0;
 /// Bytes in a MiB, in MB.
 const MB_PER_MIB: f64 = 1.048_576;
+/// The metric of external-dns with the time at which it last compared everything.
+const PEER_SYNCED: &str = "external_dns_controller_last_sync_timestamp_seconds ";
 /// After this a process that is told nothing has put its memory in order.
 const REST: Duration = Duration::from_secs(10);
 /// How long a start or a stop may take before the run is given up.
@@ -61,14 +65,30 @@ struct Memory {
     highest: f64,
 }
 
+/// What is declared.
+#[derive(Clone, Copy)]
+enum Sort {
+    Records,
+    Endpoints,
+}
+
+/// Makes the object for a zone, a name in it, the part of the measurement and an address.
+type Wish = fn(&str, &str, &str, Ipv4Addr) -> Value;
+
 /// Measures and tells.
 pub(crate) async fn rows(arguments: &Arguments, binary: &Path) -> Result<Vec<Row>> {
     let count = arguments.memory_records;
+    let mut rows = record_rows(arguments, binary, count).await?;
+    rows.push(endpoint_row(arguments, binary, count).await?);
+    Ok(rows)
+}
+
+async fn record_rows(arguments: &Arguments, binary: &Path, count: usize) -> Result<Vec<Row>> {
     let world = World::start(arguments).await?;
     let mut child = world.spawn(binary)?;
     world.wait_until_up(&mut child).await?;
     let begin = Instant::now();
-    let records = world.declare(count).await?;
+    let records = world.declare(count, Sort::Records).await?;
     let declared = begin.elapsed();
     let settled = memory(&child).await?;
     stop(&mut child).await?;
@@ -82,6 +102,34 @@ pub(crate) async fn rows(arguments: &Arguments, binary: &Path) -> Result<Vec<Row
     let named = machine::resident_mib(world.named.pid())? * MB_PER_MIB;
     world.end().await;
     Ok(lines(count, declared, (&settled, &restarted), named))
+}
+
+/// Endpoints that stand, read after a start: first by us and then by external-dns.
+async fn endpoint_row(arguments: &Arguments, binary: &Path, count: usize) -> Result<Row> {
+    let world = World::start(arguments).await?;
+    let mut child = world.spawn(binary)?;
+    world.wait_until_up(&mut child).await?;
+    let endpoints = world.declare(count, Sort::Endpoints).await?;
+    stop(&mut child).await?;
+    let mut child = world.spawn(binary)?;
+    world.wait_until_up(&mut child).await?;
+    wait_until_ready(world.api, &endpoints).await?;
+    let ours = memory(&child).await?.resident;
+    stop(&mut child).await?;
+    let mut child = world.spawn_peer()?;
+    world.wait_until_synced(&mut child).await?;
+    let theirs = memory(&child).await?.resident;
+    stop(&mut child).await?;
+    world.end().await;
+    let what = format!("resident memory, {count} DNSEndpoints in {ZONES} zones, after a restart");
+    Ok(Row::new(what, megabytes(ours)).beside(
+        format!("external-dns {}", megabytes(theirs)),
+        format!("{:.2}", ours / theirs),
+    ))
+}
+
+fn megabytes(amount: f64) -> String {
+    format!("{amount:.0} MB")
 }
 
 impl World {
@@ -133,30 +181,74 @@ impl World {
     }
 
     fn spawn(&self, binary: &Path) -> Result<Child> {
-        let folder = self.scratch.path();
-        let log = File::create(folder.join("log")).context("cannot make a log")?;
-        Command::new(binary)
+        let mut command = Command::new(binary);
+        command
             .arg("run")
             .arg("--kubeconfig")
             .arg(self.kubeconfig())
             .args(["--nameserver", &self.named.address().to_string()])
             .arg("--tsig-key-file")
-            .arg(folder.join("tsig.key"))
+            .arg(self.key_file())
             .args(["--metrics-address", &self.metrics.to_string()])
-            .args(["--log", "warn"])
+            .args(["--log", "warn"]);
+        self.start_process(command)
+    }
+
+    fn spawn_peer(&self) -> Result<Child> {
+        let zones: Result<Vec<Name>> = labels("zone", ZONES)
+            .iter()
+            .map(|label| objects::apex(label))
+            .collect();
+        let peer = Peer {
+            kubeconfig: &self.kubeconfig(),
+            server: self.named.address(),
+            key_file: &self.key_file(),
+            zones: &zones?,
+            metrics: self.metrics,
+        };
+        self.start_process(peer.command()?)
+    }
+
+    fn start_process(&self, mut command: Command) -> Result<Child> {
+        let log = File::create(self.scratch.path().join("log")).context("cannot make a log")?;
+        command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
             .kill_on_drop(true)
             .spawn()
-            .with_context(|| format!("cannot start {}", binary.display()))
+            .context("it cannot be started")
+    }
+
+    fn key_file(&self) -> PathBuf {
+        self.scratch.path().join("tsig.key")
     }
 
     async fn wait_until_up(&self, child: &mut Child) -> Result<()> {
+        self.wait_until(child, "/readyz", |_| true).await
+    }
+
+    /// Waits until the peer has compared everything once.
+    async fn wait_until_synced(&self, child: &mut Child) -> Result<()> {
+        let is_synced = |text: &str| {
+            let mut lines = text.lines();
+            let value = lines.find_map(|line| line.strip_prefix(PEER_SYNCED));
+            value.is_some_and(|value| value.trim() != "0")
+        };
+        self.wait_until(child, "/metrics", is_synced).await
+    }
+
+    async fn wait_until(
+        &self,
+        child: &mut Child,
+        path: &str,
+        is_so: impl Fn(&str) -> bool,
+    ) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             if let Ok(mut http) = Http::connect(self.metrics).await
-                && http.get("/readyz").await.is_ok()
+                && let Ok(answer) = http.get(path).await
+                && is_so(&String::from_utf8_lossy(&answer))
             {
                 return Ok(());
             }
@@ -169,21 +261,25 @@ impl World {
     }
 
     /// Declares the zones and their records and waits until all are Ready.
-    async fn declare(&self, count: usize) -> Result<Awaited<'static>> {
+    async fn declare(&self, count: usize, sort: Sort) -> Result<Awaited<'static>> {
         let labels = labels("zone", ZONES);
         let zones = labels.iter().map(|label| objects::zone(label)).collect();
         writes::create(self.api, 1, objects::ZONES, zones).await?;
         let zone = |number: usize| labels[number % ZONES].as_str();
         let name = |number: usize| format!("r-{number}");
-        let records = (0..count)
+        let (path, object): (_, Wish) = match sort {
+            Sort::Records => (RECORDS, objects::record),
+            Sort::Endpoints => (ENDPOINTS, objects::endpoint),
+        };
+        let wishes = (0..count)
             .map(|number| {
                 let address = objects::address(number);
-                objects::record(zone(number), &name(number), "standing", address)
+                object(zone(number), &name(number), "standing", address)
             })
             .collect();
-        writes::create(self.api, WRITERS, RECORDS, records).await?;
+        writes::create(self.api, WRITERS, path, wishes).await?;
         let awaited = Awaited {
-            path: RECORDS,
+            path,
             selector: "part=standing",
             names: (0..count)
                 .map(|number| objects::object(zone(number), &name(number)))
@@ -284,7 +380,6 @@ fn lines(
     (settled, restarted): (&Memory, &Memory),
     named: f64,
 ) -> Vec<Row> {
-    let megabytes = |amount: f64| format!("{amount:.0} MB");
     let beside = |row: Row, ours: f64| {
         row.beside(
             format!("named {}", megabytes(named)),

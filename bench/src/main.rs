@@ -13,6 +13,7 @@ mod claims;
 mod cluster;
 mod controller;
 mod events;
+mod external_dns;
 mod figures;
 mod growth;
 mod http;

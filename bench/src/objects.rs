@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 pub(crate) const ZONES: &str = "/apis/bindy.firestoned.io/v1beta1/namespaces/default/dnszones";
 /// Where address records are created.
 pub(crate) const RECORDS: &str = "/apis/bindy.firestoned.io/v1beta1/namespaces/default/arecords";
+/// Where endpoints are created.
+pub(crate) const ENDPOINTS: &str =
+    "/apis/externaldns.k8s.io/v1alpha1/namespaces/default/dnsendpoints";
 /// Where config maps are created.
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -37,6 +40,18 @@ pub(crate) fn record(zone: &str, name: &str, part: &str, address: Ipv4Addr) -> V
         "apiVersion": "bindy.firestoned.io/v1beta1", "kind": "ARecord",
         "metadata": {"name": object(zone, name), "labels": {"zone": zone, "part": part}},
         "spec": {"name": name, "ipv4Addresses": [address.to_string()]},
+    })
+}
+
+/// The same as an endpoint, which external-dns reads too.
+pub(crate) fn endpoint(zone: &str, name: &str, part: &str, address: Ipv4Addr) -> Value {
+    json!({
+        "apiVersion": "externaldns.k8s.io/v1alpha1", "kind": "DNSEndpoint",
+        "metadata": {"name": object(zone, name), "labels": {"part": part}},
+        "spec": {"endpoints": [{
+            "dnsName": format!("{name}.{zone}.test"), "recordType": "A", "recordTTL": TTL,
+            "targets": [address.to_string()],
+        }]},
     })
 }
 
@@ -69,12 +84,12 @@ pub(crate) fn address(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, high, middle, low)
 }
 
-/// Whether the object says Ready for its present generation.
+/// Whether the object says Ready, or Programmed as endpoints do, for its present generation.
 pub(crate) fn is_ready(object: &Value) -> bool {
     let generation = object["metadata"]["generation"].as_i64();
     let conditions = object["status"]["conditions"].as_array();
     conditions.into_iter().flatten().any(|condition| {
-        condition["type"] == "Ready"
+        (condition["type"] == "Ready" || condition["type"] == "Programmed")
             && condition["status"] == "True"
             && condition["observedGeneration"].as_i64() == generation
     })

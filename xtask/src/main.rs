@@ -69,14 +69,17 @@ fn bench(root: &Path, rest: &[String]) -> Result<()> {
     }
     let only = rest.iter().position(|word| word == "--only");
     let groups = only.and_then(|at| rest.get(at + 1));
-    if groups.is_none_or(|groups| groups.split(',').any(|group| group == "cluster")) {
+    let wanted = |name| groups.is_none_or(|groups| groups.split(',').any(|group| group == name));
+    if wanted("cluster") {
         tools::ensure(&[
             Tool::Etcd,
             Tool::KubeApiserver,
             Tool::KubeControllerManager,
             Tool::Kubectl,
-            Tool::ExternalDns,
         ])?;
+    }
+    if wanted("cluster") || wanted("memory") {
+        tools::ensure(&[Tool::ExternalDns])?;
     }
     Program::cargo(
         root,

@@ -82,7 +82,7 @@ pub fn external_dns() -> Result<PathBuf> {
     if built.is_file() {
         return Ok(built);
     }
-    bail!("missing external-dns: run `cargo xtask bench -- --only cluster`, which builds it once")
+    bail!("missing external-dns: run `cargo xtask bench -- --only memory`, which builds it once")
 }
 
 fn cached(name: &str, version: &str) -> Result<PathBuf> {
