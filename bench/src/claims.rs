@@ -117,7 +117,7 @@ fn object(kind: Kind, number: usize) -> Id {
         kind,
         namespace: "default".into(),
         name: format!("r-{number}").into(),
-        uid: number.to_string().into(),
+        uid: (&*number.to_string()).into(),
     })
 }
 

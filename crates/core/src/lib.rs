@@ -8,6 +8,7 @@ pub mod record;
 
 pub mod few;
 pub mod object;
+pub mod pack;
 
 pub mod selector;
 
@@ -35,7 +36,8 @@ pub use fault::{Fault, FaultKind};
 pub use few::Few;
 pub use group::{Group, ZoneKey};
 pub use name::{Name, NameProblem};
-pub use object::{Id, Kind, ObjectRef};
+pub use object::{Id, Kind, ObjectRef, Uid};
+pub use pack::pack;
 pub use parts::{Part, Parts};
 pub use plan::{Change, Expect};
 pub use problem::{Problem, Shown};

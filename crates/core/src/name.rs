@@ -1,11 +1,13 @@
 //! Domain names: absolute, lower-case, kept in wire form.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
-use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use triomphe::ThinArc;
 
 mod parse;
 mod problem;
@@ -25,14 +27,19 @@ pub const NAME_LEN_MAX: usize = 255;
 /// Guarantees: the bytes are a valid uncompressed wire form that ends with the root label, and
 /// every ASCII letter in them is lower-case, so that equality of bytes is equality of names.
 /// Cloning shares the bytes.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(Arc<[u8]>);
+#[derive(Clone)]
+pub struct Name(ThinArc<(), u8>);
 
 impl Name {
+    /// The name of these bytes, which are sound.
+    fn of(bytes: &[u8]) -> Self {
+        Self(ThinArc::from_header_and_slice((), bytes))
+    }
+
     /// The name of the root zone, printed as a single dot.
     #[must_use]
     pub fn root() -> Self {
-        Self(Arc::from([0u8].as_slice()))
+        Self::of(&[0])
     }
 
     /// Reads an absolute name; the trailing dot is optional.
@@ -43,7 +50,7 @@ impl Name {
     /// # Errors
     /// What is wrong with the text, and what to write instead.
     pub fn parse(text: &str) -> Result<Self, NameProblem> {
-        parse::absolute(text).map(|bytes| Self(bytes.into()))
+        parse::absolute(text).map(|bytes| Self::of(&bytes))
     }
 
     /// Reads a name as written inside `zone`.
@@ -68,7 +75,7 @@ impl Name {
                 })
             };
         }
-        parse::relative(text, zone.as_wire()).map(|bytes| Self(bytes.into()))
+        parse::relative(text, zone.as_wire()).map(|bytes| Self::of(&bytes))
     }
 
     /// Takes a name that fills `bytes` exactly, uncompressed.
@@ -105,13 +112,13 @@ impl Name {
             .get(..end)
             .ok_or(NameProblem::Malformed)?
             .to_ascii_lowercase();
-        Ok((Self(name.into()), &bytes[end..]))
+        Ok((Self::of(&name), &bytes[end..]))
     }
 
     /// The uncompressed wire form, root label included.
     #[must_use]
     pub fn as_wire(&self) -> &[u8] {
-        &self.0
+        &self.0.slice
     }
 
     /// The labels from left to right, without the root label.
@@ -140,27 +147,53 @@ impl Name {
     /// The name without its leftmost label; nothing for the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
-        self.suffixes().nth(1).map(|suffix| Self(suffix.into()))
+        self.suffixes().nth(1).map(Self::of)
     }
 
     /// Whether this name is `zone` or lies below it.
     #[must_use]
     pub fn is_in(&self, zone: &Self) -> bool {
         self.suffixes()
-            .find(|suffix| suffix.len() <= zone.0.len())
+            .find(|suffix| suffix.len() <= zone.as_wire().len())
             .is_some_and(|suffix| suffix == zone.as_wire())
     }
 
     /// Whether the leftmost label is `*`.
     #[must_use]
     pub fn is_wildcard(&self) -> bool {
-        self.0.starts_with(b"\x01*")
+        self.as_wire().starts_with(b"\x01*")
     }
 
     /// Whether this is the root.
     #[must_use]
     pub fn is_root(&self) -> bool {
-        self.0.len() == 1
+        self.as_wire().len() == 1
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_wire() == other.as_wire()
+    }
+}
+
+impl Eq for Name {}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_wire().cmp(other.as_wire())
+    }
+}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_wire().hash(state);
     }
 }
 

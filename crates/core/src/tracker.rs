@@ -22,6 +22,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::pack::pack;
+
 /// Where a parent is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
@@ -214,6 +216,11 @@ impl<C: Ord + Clone, V> Parent<C, V> {
             .extend(self.actual.keys().chain(actual.keys()).cloned());
         self.dirty.extend(self.desired.keys().cloned());
         self.actual = actual;
+    }
+
+    /// Puts what is desired into little room.
+    pub fn pack(&mut self) {
+        pack(&mut self.desired);
     }
 
     /// A child's desired value.

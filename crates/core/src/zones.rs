@@ -31,6 +31,7 @@ use crate::{
     merge::{Contender, Loser, merge},
     name::Name,
     object::{Id, ObjectRef},
+    pack::pack,
     record::{Record, RecordData, RecordKey, RecordSet, RecordType, Serial},
     tracker::{Parent, Phase},
 };
@@ -260,6 +261,15 @@ impl Zones {
         }
         for (zone, name) in names {
             self.remerge(&zone, &name);
+        }
+    }
+
+    /// Puts what was declared so far into little room.
+    pub fn pack(&mut self) {
+        pack(&mut self.owners);
+        for zone in self.known.values_mut() {
+            pack(&mut zone.nodes);
+            zone.parent.pack();
         }
     }
 

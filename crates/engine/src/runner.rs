@@ -71,6 +71,7 @@ impl Runner {
         }
         // The first picture is taken in whole.
         self.take_inputs(&inbox, usize::MAX);
+        self.zones.pack();
         loop {
             self.start_steps();
             self.publish();

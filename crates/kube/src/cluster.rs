@@ -81,25 +81,25 @@ pub(crate) enum Error {
     },
     #[error("reading {object} failed")]
     Get {
-        object: ObjectRef,
+        object: Box<ObjectRef>,
         #[source]
         source: kube::Error,
     },
     #[error("writing metadata of {object} failed")]
     PatchMetadata {
-        object: ObjectRef,
+        object: Box<ObjectRef>,
         #[source]
         source: kube::Error,
     },
     #[error("writing status of {object} failed")]
     PatchStatus {
-        object: ObjectRef,
+        object: Box<ObjectRef>,
         #[source]
         source: kube::Error,
     },
     #[error("writing an event about {object} failed")]
     WriteEvent {
-        object: ObjectRef,
+        object: Box<ObjectRef>,
         #[source]
         source: kube::Error,
     },
@@ -197,7 +197,7 @@ impl Cluster {
     pub(crate) async fn fetch(&self, object: &ObjectRef) -> Result<Sighted, Error> {
         count(&self.metrics.requests);
         let wrap = |source| Error::Get {
-            object: object.clone(),
+            object: Box::new(object.clone()),
             source,
         };
         let api = self.api(object);
@@ -214,7 +214,7 @@ impl Cluster {
         count(&self.metrics.requests);
         count(&self.metrics.metadata_writes);
         let wrap = |source| Error::PatchMetadata {
-            object: object.clone(),
+            object: Box::new(object.clone()),
             source,
         };
         let (api, params, patch) = (self.api(object), params(), Patch::Merge(body));
@@ -235,7 +235,7 @@ impl Cluster {
             count(&self.metrics.status_writes);
         }
         let wrap = |source| Error::PatchStatus {
-            object: object.clone(),
+            object: Box::new(object.clone()),
             source,
         };
         let (api, params, patch) = (self.api(object), params(), Patch::Merge(body));
@@ -294,7 +294,7 @@ impl Cluster {
 
 fn about(object: &ObjectRef) -> impl Fn(kube::Error) -> Error {
     |source| Error::WriteEvent {
-        object: object.clone(),
+        object: Box::new(object.clone()),
         source,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bindery_core::{Group, Kind, Moment};
+use bindery_core::{Group, Kind, Moment, Uid};
 use bindery_engine::{Engine, Servers};
 use bindery_sources::{Id, Meta, Object};
 use tokio::sync::watch;
@@ -184,7 +184,7 @@ impl Context {
     }
 
     /// Takes in that everything of a kind but these is gone.
-    pub(crate) fn keep_only(&self, kind: Kind, uids: &BTreeSet<Arc<str>>) {
+    pub(crate) fn keep_only(&self, kind: Kind, uids: &BTreeSet<Uid>) {
         let affected = self.state().keep_only(kind, uids);
         self.push_if_open(affected);
     }
@@ -196,6 +196,7 @@ impl Context {
         if !unread.remove(&kind) || !unread.is_empty() {
             return;
         }
+        self.state().pack();
         self.open.store(true, Ordering::SeqCst);
         let ids: Vec<Id> = self.state().catalog.ids().cloned().collect();
         for id in &ids {

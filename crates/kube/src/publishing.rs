@@ -69,7 +69,7 @@ pub(crate) fn observe(object: &Id, ctx: &Context) -> Option<Observed> {
     let unknown = Box::default();
     let progress = state.progress.get(object).unwrap_or(&unknown);
     let free = |group: &Group, key: &RecordKey| {
-        let known = &progress.free;
+        let known = progress.free();
         let found = known.binary_search_by(|(one, known)| (one, known).cmp(&(group, key)));
         found.is_ok()
     };
@@ -196,7 +196,7 @@ pub(crate) fn patience(object: &Id, ctx: &Context, news: &News) -> Option<Visit>
         return None;
     }
     let now = Instant::now();
-    let until = *progress.patience.get_or_insert(now + PATIENCE);
+    let until = progress.patience(now + PATIENCE);
     (now < until).then_some(Visit::At(until))
 }
 

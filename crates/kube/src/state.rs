@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bindery_core::zones::{ClaimOutcome, SyncEvent, Verdict, Withdrawal, ZoneEvent};
-use bindery_core::{Few, Group, Kind, ObjectRef, Reason, RecordKey, ZoneKey};
+use bindery_core::{Few, Group, Kind, ObjectRef, Reason, RecordKey, Uid, ZoneKey, pack};
 use bindery_sources::{Catalog, Groups, Id, Meta, Object};
 use tokio::time::Instant;
 
@@ -35,8 +35,6 @@ pub(crate) struct Progress {
     pub(crate) asked: Asked,
     /// What became of the last declaration, until it is told.
     pub(crate) receipt: Option<Arc<SyncEvent>>,
-    /// Where the zone was looked at and has room for what the object asks for, sorted.
-    pub(crate) free: Box<[(Group, RecordKey)]>,
     /// Whether nothing but the last declaration is left in DNS.
     pub(crate) settled: bool,
     pub(crate) shown: Option<Shown>,
@@ -44,10 +42,19 @@ pub(crate) struct Progress {
     pub(crate) voice: Voice,
     /// The zones that it is in.
     pub(crate) zones: Few<Id>,
+    /// Most objects stand as they are, and of a hundred thousand every field would be felt.
+    underway: Option<Box<Underway>>,
+}
+
+/// What is known of an object only while it is on its way.
+#[derive(Default)]
+struct Underway {
+    /// Where the zone was looked at and has room for what the object asks for, sorted.
+    free: Box<[(Group, RecordKey)]>,
     /// When its newest generation was seen, until that is served or its author is told why not.
-    pub(crate) since: Option<Instant>,
+    since: Option<Instant>,
     /// Until when it is not told that it has no zone.
-    pub(crate) patience: Option<Instant>,
+    patience: Option<Instant>,
 }
 
 /// What was last done with an object's wishes; the number stands for their content.
@@ -76,6 +83,31 @@ pub(crate) struct Members {
     pub(crate) waiting: BTreeSet<Id>,
 }
 
+impl Progress {
+    /// Where the zone was looked at and has room for what the object asks for, sorted.
+    pub(crate) fn free(&self) -> &[(Group, RecordKey)] {
+        self.underway.as_ref().map_or(&[], |way| &way.free)
+    }
+
+    /// Until when it is not told that it has no zone, if it is `until` where nothing was said before.
+    pub(crate) fn patience(&mut self, until: Instant) -> Instant {
+        *self.underway().patience.get_or_insert(until)
+    }
+
+    fn underway(&mut self) -> &mut Underway {
+        self.underway.get_or_insert_default()
+    }
+
+    /// Lets go of what nothing is in any more.
+    fn rest(&mut self) {
+        let is_empty =
+            |way: &Underway| way.free.is_empty() && way.since.is_none() && way.patience.is_none();
+        if self.underway.as_deref().is_some_and(is_empty) {
+            self.underway = None;
+        }
+    }
+}
+
 impl State {
     /// Nothing is known yet but the groups of servers.
     pub(crate) fn new(groups: Groups) -> Self {
@@ -83,6 +115,12 @@ impl State {
             catalog: Catalog::new(groups),
             ..Self::default()
         }
+    }
+
+    /// Puts everything into little room.
+    pub(crate) fn pack(&mut self) {
+        self.catalog.pack();
+        pack(&mut self.progress);
     }
 
     /// Whether this version of an object, or a newer one, was taken in already.
@@ -126,7 +164,8 @@ impl State {
         };
         let progress = self.progress.entry(Id::clone(&id)).or_default();
         if is_new {
-            progress.since = since;
+            progress.underway().since = since;
+            progress.rest();
         }
         let seen = std::mem::replace(&mut progress.memory.seen, status);
         // Somebody wrote over us, or a write of ours whose answer was lost arrived late.
@@ -138,11 +177,11 @@ impl State {
     }
 
     /// Takes in that everything of a kind but these is gone, and returns the objects to visit.
-    pub(crate) fn keep_only(&mut self, kind: Kind, uids: &BTreeSet<Arc<str>>) -> BTreeSet<Id> {
+    pub(crate) fn keep_only(&mut self, kind: Kind, uids: &BTreeSet<Uid>) -> BTreeSet<Id> {
         let gone: Vec<Id> = self
             .catalog
             .ids()
-            .filter(|id| id.kind == kind && !uids.contains(&*id.uid))
+            .filter(|id| id.kind == kind && !uids.contains(&id.uid))
             .cloned()
             .collect();
         gone.iter().flat_map(|id| self.catalog.remove(id)).collect()
@@ -172,7 +211,8 @@ impl State {
             .filter(|outcome| outcome.verdict == Verdict::Admissible)
             .map(|outcome| (outcome.group.clone(), outcome.claim.key.clone()))
             .collect();
-        progress.free = free.into_iter().collect();
+        progress.underway().free = free.into_iter().collect();
+        progress.rest();
         progress.receipt = Some(Arc::new(event));
         Some(id)
     }
@@ -185,7 +225,9 @@ impl State {
         if outcomes.is_empty() || !outcomes.iter().all(is_served) {
             return None;
         }
-        progress.since.take().map(|since| since.elapsed())
+        let since = progress.underway.as_mut()?.since.take();
+        progress.rest();
+        since.map(|since| since.elapsed())
     }
 
     /// Notes where an object is shown and how, and returns the zones whose list of it changed.
@@ -195,10 +237,15 @@ impl State {
         };
         let before = std::mem::replace(&mut progress.zones, zones.clone());
         let was = progress.shown.replace(shown);
-        if !shown.good {
-            // From here on it is somebody else's time that passes.
-            progress.since = None;
+        if let Some(way) = &mut progress.underway {
+            if shown.good {
+                way.patience = None;
+            } else {
+                // From here on it is somebody else's time that passes.
+                way.since = None;
+            }
         }
+        progress.rest();
         if before == *zones && was.is_some_and(|was| was.good == shown.good) {
             return BTreeSet::new();
         }

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use bindery_api::time_text;
-use bindery_core::{Condition, ConditionStatus, ConditionType, Kind, Moment, Reason};
+use bindery_core::{Condition, ConditionStatus, ConditionType, Kind, Moment, Reason, Uid};
 use serde_json::{Map, Value, json};
 
 use crate::events::Said;
@@ -153,8 +153,8 @@ pub(crate) fn keep_others(status: &mut Value, standing: &Value) {
 }
 
 /// The body of a merge patch that makes a status this one, for this object and no namesake of it.
-pub(crate) fn body(uid: &str, status: &Value) -> Value {
-    json!({ "metadata": { "uid": uid }, "status": status })
+pub(crate) fn body(uid: &Uid, status: &Value) -> Value {
+    json!({ "metadata": { "uid": uid.to_string() }, "status": status })
 }
 
 /// A number for what a status says, whatever the times in it.

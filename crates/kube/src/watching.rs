@@ -1,10 +1,9 @@
 //! Lists and watches: every kind is read once in full and then followed.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bindery_core::{Backoff, Failures, Kind};
+use bindery_core::{Backoff, Failures, Kind, Uid};
 use futures::StreamExt;
 use kube::api::WatchEvent;
 use tokio_util::sync::CancellationToken;
@@ -124,12 +123,12 @@ async fn follow(ctx: &Context, kind: Kind, version: &mut Option<String>) -> Resu
 
 /// Reads everything of a kind; what is not there any more is gone.
 async fn list(ctx: &Context, kind: Kind) -> Result<String, Error> {
-    let mut uids: BTreeSet<Arc<str>> = BTreeSet::new();
+    let mut uids: BTreeSet<Uid> = BTreeSet::new();
     let mut token: Option<String> = None;
     loop {
         let page = ctx.cluster.fetch_page(kind, token.as_deref()).await?;
         for object in page.items {
-            uids.extend(object.metadata.uid.as_deref().map(Arc::from));
+            uids.extend(object.metadata.uid.as_deref().map(Uid::from));
             ctx.discover(kind, object);
         }
         token = page.next;

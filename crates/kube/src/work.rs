@@ -156,7 +156,7 @@ impl Waiting {
             Visit::Failed => {
                 self.retries += 1;
                 let failures = self.failures.entry(Id::clone(id)).or_default();
-                Some(now + failures.fail(&RETRY, spread(&id.uid)))
+                Some(now + failures.fail(&RETRY, spread(&id.uid.to_string())))
             }
         };
         if self.again.remove(id) && visit != Visit::Failed {

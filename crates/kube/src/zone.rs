@@ -219,7 +219,7 @@ impl Observed {
 
     /// What the engine is to be told of the zone that is wanted.
     fn wish(&self) -> Declared {
-        let allowed = self.meta.allowed.as_deref().map(Into::into);
+        let allowed = self.meta.allowed().map(Into::into);
         Declared::Wanted(self.meta.generation, allowed)
     }
 
@@ -346,7 +346,7 @@ fn declare(object: &Id, ctx: &Context, observed: &Observed, (zone, what): (ZoneK
             Declared::Wanted(..) => observed.tenancy,
             Declared::Leaving | Declared::TakenBack => Tenancy::Shared,
         },
-        allowed: observed.meta.allowed.as_deref().map(Into::into),
+        allowed: observed.meta.allowed().map(Into::into),
     };
     let mut state = ctx.state();
     state.own(object, &zone);

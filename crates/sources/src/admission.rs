@@ -71,7 +71,7 @@ impl MetadataPatch {
         };
         Self {
             version: meta.version,
-            finalizers: meta.others.iter().cloned().chain(ours).collect(),
+            finalizers: meta.others().iter().cloned().chain(ours).collect(),
             annotations,
         }
     }

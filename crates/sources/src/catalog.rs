@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bindery_core::selector::{LabelIndex, Labels, Selector};
-use bindery_core::{Few, Group, Id, Kind, Name, ObjectRef, Problem, ZoneKey};
+use bindery_core::{Few, Group, Id, Kind, Name, ObjectRef, Problem, ZoneKey, pack};
 
 use crate::groups::Groups;
 use crate::meta::Meta;
@@ -77,6 +77,13 @@ impl Catalog {
             Spec::Endpoints(wishes) => self.upsert_endpoints(meta, wishes, &mut affected),
         }
         affected
+    }
+
+    /// Puts everything into little room.
+    pub fn pack(&mut self) {
+        pack(&mut self.records);
+        pack(&mut self.endpoints);
+        self.labels.pack();
     }
 
     /// Many objects share a namespace, and one copy of it.

@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use bindery_api::DeclaredEndpoint;
 use bindery_core::{
-    Claim, Declaration, Group, Id, Name, ObjectRef, Part, Problem, Record, RecordKey, RecordType,
-    reason::Reason,
+    Claim, Declaration, Group, Id, Name, ObjectRef, Part, Problem, Record, RecordData, RecordKey,
+    RecordType, reason::Reason,
 };
 
 use crate::admission::{self, MetadataPatch};
@@ -63,7 +63,10 @@ impl Catalog {
         if meta.life == Life::Deleting {
             return self.withdraw(meta);
         }
-        let mut problems = wish.problems.to_vec();
+        let mut problems = match &wish.data {
+            Ok(_) => Vec::new(),
+            Err(problems) => problems.to_vec(),
+        };
         let zone = match self.zone_of(entry) {
             Ok(zone) => Some(zone),
             Err((problem, zone)) => {
@@ -79,10 +82,10 @@ impl Catalog {
             return self.withdraw_with(meta, problems);
         };
         let zones = vec![Id::clone(&zone.meta.object)];
-        if !wish.problems.is_empty() {
+        let Ok(data) = &wish.data else {
             return held(zones, problems);
-        }
-        match claim(&wishes.name, wishes.ttl, wish) {
+        };
+        match claim(&wishes.name, wishes.ttl, wish, data) {
             Ok(claim) => {
                 let mark = wishes.name.to_string();
                 let mark = Some(mark.trim_end_matches('.'));
@@ -106,7 +109,7 @@ impl Catalog {
             wishes: wishes.len(),
             ..held(zones, problems)
         };
-        let cluster = meta.cluster.as_deref();
+        let cluster = meta.cluster();
         let group = match cluster.map(|name| self.groups.place(&[(NAMES_CLUSTER, name.to_owned())]))
         {
             // As with a zone: where it is meant to be is not guessed at, and nothing is taken away.
@@ -309,10 +312,15 @@ static SPEC: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("spec"));
 
 type Active<'a> = (&'a ZoneEntry, &'a ZoneWish);
 
-fn claim(zone: &Name, zone_ttl: u32, wish: &RecordWish) -> Result<Claim, Problem> {
+fn claim(
+    zone: &Name,
+    zone_ttl: u32,
+    wish: &RecordWish,
+    data: &Arc<[RecordData]>,
+) -> Result<Claim, Problem> {
     let name = Name::parse_in(&wish.name, zone)
         .map_err(|problem| Problem::invalid("spec.name", problem))?;
-    let Some(first) = wish.data.first() else {
+    let Some(first) = data.first() else {
         return Err(Problem::invalid("spec", "has no value to publish"));
     };
     let key = RecordKey::new(name, first.rtype());
@@ -321,7 +329,7 @@ fn claim(zone: &Name, zone_ttl: u32, wish: &RecordWish) -> Result<Claim, Problem
         zone: zone.clone(),
         key,
         ttl: wish.ttl.unwrap_or(zone_ttl),
-        data: Arc::clone(&wish.data),
+        data: Arc::clone(data),
         field: Arc::clone(&SPEC),
     })
 }

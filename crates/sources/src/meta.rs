@@ -48,8 +48,6 @@ pub struct Meta {
     pub life: Life,
     /// Whether it carries [`FINALIZER`].
     pub held: bool,
-    /// The finalizers of others.
-    pub others: Box<[Box<str>]>,
     /// The text of [`PUBLISHED`]; empty where there is none.
     pub published: Box<str>,
     /// The text of [`ZONE`].
@@ -58,10 +56,16 @@ pub struct Meta {
     pub adoption: Adoption,
     /// Whether [`ABANDON`] says that it may go without its records being removed.
     pub abandoned: bool,
-    /// What [`ALLOW_PLAN`] says.
-    pub allowed: Option<Box<str>>,
-    /// What [`CLUSTER`] says.
-    pub cluster: Option<Box<str>>,
+    /// What few objects have.
+    rare: Option<Box<Rare>>,
+}
+
+/// What few objects have: of a hundred thousand, every field would be felt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Rare {
+    others: Box<[Box<str>]>,
+    allowed: Option<Box<str>>,
+    cluster: Option<Box<str>>,
 }
 
 impl Meta {
@@ -77,6 +81,12 @@ impl Meta {
         };
         let finalizers = meta.finalizers.as_deref().unwrap_or_default();
         let note = |key| meta.annotations.as_ref()?.get(key).map(String::as_str);
+        let others = finalizers.iter().filter(|one| *one != FINALIZER);
+        let rare = Rare {
+            others: others.map(|one| one.as_str().into()).collect(),
+            allowed: note(ALLOW_PLAN).map(Into::into),
+            cluster: note(CLUSTER).map(Into::into),
+        };
         Some(Self {
             object: Arc::new(object),
             version: meta.resource_version.as_deref()?.parse().ok()?,
@@ -90,21 +100,33 @@ impl Meta {
                 None => Life::Alive,
             },
             held: finalizers.iter().any(|one| one == FINALIZER),
-            others: finalizers
-                .iter()
-                .filter(|one| *one != FINALIZER)
-                .map(|one| one.as_str().into())
-                .collect(),
             published: note(PUBLISHED).unwrap_or_default().into(),
             zone: note(ZONE).map(Into::into),
             abandoned: note(ABANDON) == Some("true"),
-            allowed: note(ALLOW_PLAN).map(Into::into),
-            cluster: note(CLUSTER).map(Into::into),
+            rare: (rare != Rare::default()).then(|| Box::new(rare)),
             adoption: match note(ADOPT) {
                 Some("true") => Adoption::Take,
                 Some(_) | None => Adoption::Refuse,
             },
         })
+    }
+
+    /// The finalizers of others.
+    #[must_use]
+    pub fn others(&self) -> &[Box<str>] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.others)
+    }
+
+    /// What [`ALLOW_PLAN`] says.
+    #[must_use]
+    pub fn allowed(&self) -> Option<&str> {
+        self.rare.as_ref()?.allowed.as_deref()
+    }
+
+    /// What [`CLUSTER`] says.
+    #[must_use]
+    pub fn cluster(&self) -> Option<&str> {
+        self.rare.as_ref()?.cluster.as_deref()
     }
 
     /// The lines that the object may have in DNS, and on which servers. A line that cannot be read was

@@ -63,12 +63,10 @@ pub struct RecordWish {
     pub name: Box<str>,
     /// The TTL, where it sets one.
     pub ttl: Option<u32>,
-    /// The values, all of one type; empty where something is wrong.
-    pub data: Arc<[RecordData]>,
+    /// The values, all of one type, or what is wrong.
+    pub data: Result<Arc<[RecordData]>, Box<[Problem]>>,
     /// The name of the zone object that it wants to belong to.
     pub zone_ref: Option<Box<str>>,
-    /// What is wrong with it.
-    pub problems: Box<[Problem]>,
 }
 
 /// What one endpoint asks for, or what is wrong with it.
@@ -121,13 +119,12 @@ fn record<S: RecordSpec + Default>(spec: Value) -> Spec {
     let wish = |name: &str, zone: Option<&str>| RecordWish {
         name: name.into(),
         ttl: None,
-        data: Arc::default(),
+        data: Ok(Arc::default()),
         zone_ref: zone.map(Into::into),
-        problems: Box::default(),
     };
     Spec::Record(match typed::<S>(spec) {
         Err(problems) => RecordWish {
-            problems,
+            data: Err(problems),
             ..wish("", None)
         },
         Ok(spec) => {
@@ -135,11 +132,11 @@ fn record<S: RecordSpec + Default>(spec: Value) -> Spec {
             match spec.declared() {
                 Ok(record) => RecordWish {
                     ttl: record.ttl,
-                    data: record.data.into(),
+                    data: Ok(record.data.into()),
                     ..wish
                 },
                 Err(problems) => RecordWish {
-                    problems: problems.into(),
+                    data: Err(problems.into()),
                     ..wish
                 },
             }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Labels, Selector, Test};
+use crate::pack::pack;
 
 /// Labelled objects, found by a selector.
 ///
@@ -58,6 +59,16 @@ impl<Id: Ord + Clone> LabelIndex<Id> {
             local.remove(id);
             if local.registered.is_empty() {
                 self.namespaces.remove(namespace);
+            }
+        }
+    }
+
+    /// Puts everything into little room.
+    pub fn pack(&mut self) {
+        for local in self.namespaces.values_mut() {
+            pack(&mut local.registered);
+            for ids in local.by_value.values_mut().flat_map(BTreeMap::values_mut) {
+                pack(ids);
             }
         }
     }

@@ -145,7 +145,7 @@ fn naive_lines(objects: &[Object], object: &Object) -> BTreeSet<String> {
             .flat_map(|zone| {
                 let name = Name::parse_in(&wish.name, &zone).expect("a short name");
                 let ttl = zone_ttl(objects, &zone);
-                let data = wish.data.iter().cloned();
+                let data = wish.data.iter().flat_map(|data| data.iter().cloned());
                 data.map(|data| line(&name, ttl, data)).collect::<Vec<_>>()
             })
             .collect(),

@@ -126,7 +126,7 @@ fn wishes(thing: &Thing) -> Vec<String> {
     };
     match thing.read().map(|object| object.spec) {
         Some(Spec::Record(wish)) => {
-            let lines = wish.data.iter();
+            let lines = wish.data.iter().flat_map(|data| data.iter());
             lines.map(|data| line(&wish.name, wish.ttl, data)).collect()
         }
         Some(Spec::Endpoints(wishes)) => wishes

@@ -209,7 +209,7 @@ impl Rehearsal {
                     generation: view.meta.generation,
                     hosting: Hosting::Elsewhere,
                     tenancy: view.tenancy,
-                    allowed: view.meta.allowed.as_deref().map(Into::into),
+                    allowed: view.meta.allowed().map(Into::into),
                 };
                 (zone, declaration)
             }));
