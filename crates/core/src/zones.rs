@@ -23,7 +23,7 @@ use std::{
 };
 
 use crate::{
-    claim::{Adoption, Claim, Declaration},
+    claim::{Adoption, Claim, Declaration, Kept},
     fault::Fault,
     few::Few,
     fleet::{Fleet, Member},
@@ -54,7 +54,7 @@ pub struct Zones {
     /// The servers beside the lead, the same for every zone.
     followers: Vec<Member>,
     known: BTreeMap<Name, Zone>,
-    owners: BTreeMap<Id, Box<Declaration>>,
+    owners: BTreeMap<Id, Box<Kept>>,
     /// Claims that their objects do not carry yet, by position; nothing of them is written.
     unadmitted: BTreeMap<Id, BTreeSet<u32>>,
     /// Objects that carry lines which they no longer ask for.
@@ -215,24 +215,12 @@ impl Zones {
     }
 
     /// Replaces everything that one object asks for.
-    pub fn declare(&mut self, mut declaration: Declaration) {
-        declaration.tidy();
+    pub fn declare(&mut self, declaration: Declaration) {
+        let declaration = Kept::new(declaration);
         let owner = declaration.owner.clone();
         self.owner_news.insert(owner.clone());
         let before = self.owners.get(&owner);
-        if let Some(before) = before
-            && (
-                &before.claims,
-                &before.published,
-                before.adoption,
-                before.since,
-            ) == (
-                &declaration.claims,
-                &declaration.published,
-                declaration.adoption,
-                declaration.since,
-            )
-        {
+        if before.is_some_and(|before| before.same_wishes(&declaration)) {
             self.owners.insert(owner, Box::new(declaration));
             return;
         }
@@ -274,7 +262,7 @@ impl Zones {
     }
 
     /// Nothing of these claims is written before their object carries them.
-    fn keep_out(&mut self, declaration: &Declaration, claims: BTreeSet<u32>) {
+    fn keep_out(&mut self, declaration: &Kept, claims: BTreeSet<u32>) {
         if claims.is_empty() {
             return;
         }
@@ -313,7 +301,7 @@ impl Zones {
         self.owner_news.remove(owner);
     }
 
-    fn forget_claims(&mut self, before: &Declaration, names: &mut BTreeSet<(Name, Name)>) {
+    fn forget_claims(&mut self, before: &Kept, names: &mut BTreeSet<(Name, Name)>) {
         for claim in &before.claims {
             let Some(zone) = self.known.get_mut(&claim.zone) else {
                 continue;
@@ -327,11 +315,7 @@ impl Zones {
 
     /// Notes what an object carries and does not ask for, and returns the sets that may be ours now, or
     /// no longer.
-    fn exchange_lines(
-        &mut self,
-        before: Option<&Declaration>,
-        after: &Declaration,
-    ) -> BTreeSet<RecordKey> {
+    fn exchange_lines(&mut self, before: Option<&Kept>, after: &Kept) -> BTreeSet<RecordKey> {
         if let Some(before) = before {
             self.drop_leftovers(before);
         }
@@ -340,11 +324,10 @@ impl Zones {
             owners.insert(Id::clone(&after.owner));
         }
         let carried = before.into_iter().chain([after]);
-        let carried = carried.flat_map(|declaration| &declaration.published);
-        carried.map(Record::key).collect()
+        carried.flat_map(Kept::carried).collect()
     }
 
-    fn drop_leftovers(&mut self, before: &Declaration) {
+    fn drop_leftovers(&mut self, before: &Kept) {
         for key in before.leftovers().map(Record::key) {
             if let Some(owners) = self.leftovers.get_mut(&key) {
                 owners.retain(|owner| *owner != before.owner);
@@ -503,7 +486,7 @@ impl Claim {
 }
 
 /// The claims of which the object does not carry every line.
-fn uncarried(declaration: &Declaration) -> BTreeSet<u32> {
+fn uncarried(declaration: &Kept) -> BTreeSet<u32> {
     let claims = (0..).zip(&declaration.claims);
     let is_carried = |claim: &Claim| {
         let mut data = claim.data.iter();

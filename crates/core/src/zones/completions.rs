@@ -257,8 +257,8 @@ impl Zones {
         }
         let leaving = self.leaving.iter().filter(|owner| {
             let declaration = self.owners.get(*owner);
-            let mut lines = declaration.iter().flat_map(|one| &one.published);
-            lines.any(|record| record.name.is_in(name))
+            let mut sets = declaration.iter().flat_map(|one| one.carried());
+            sets.any(|key| key.name.is_in(name))
         });
         self.owner_news.extend(leaving.cloned());
     }

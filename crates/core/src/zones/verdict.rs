@@ -2,7 +2,7 @@
 
 use super::{HeldPlan, Zone, Zones, ancestry};
 use crate::{
-    claim::{Claim, Declaration},
+    claim::{Claim, Kept},
     fault::{Fault, FaultKind},
     fleet::FollowerState,
     group::{Group, ZoneKey},
@@ -301,7 +301,7 @@ impl Zones {
     }
 
     /// Whether lines that the object carries but no longer claims are gone.
-    fn withdrawal(&self, declaration: &Declaration) -> Withdrawal {
+    fn withdrawal(&self, declaration: &Kept) -> Withdrawal {
         let mut result = Withdrawal::Done;
         for record in declaration.leftovers() {
             let key = record.key();
