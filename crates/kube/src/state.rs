@@ -91,20 +91,23 @@ impl Progress {
 
     /// Until when it is not told that it has no zone, if it is `until` where nothing was said before.
     pub(crate) fn patience(&mut self, until: Instant) -> Instant {
-        *self.underway().patience.get_or_insert(until)
+        self.on_its_way(|way| *way.patience.get_or_insert(until))
     }
 
-    fn underway(&mut self) -> &mut Underway {
-        self.underway.get_or_insert_default()
-    }
-
-    /// Lets go of what nothing is in any more.
-    fn rest(&mut self) {
-        let is_empty =
-            |way: &Underway| way.free.is_empty() && way.since.is_none() && way.patience.is_none();
-        if self.underway.as_deref().is_some_and(is_empty) {
-            self.underway = None;
+    /// Changes what is known of it on its way, and keeps that only if something is.
+    fn on_its_way<R>(&mut self, change: impl FnOnce(&mut Underway) -> R) -> R {
+        let mut way = self.underway.take().unwrap_or_default();
+        let result = change(&mut way);
+        if !way.is_over() {
+            self.underway = Some(way);
         }
+        result
+    }
+}
+
+impl Underway {
+    fn is_over(&self) -> bool {
+        self.free.is_empty() && self.since.is_none() && self.patience.is_none()
     }
 }
 
@@ -164,8 +167,7 @@ impl State {
         };
         let progress = self.progress.entry(Id::clone(&id)).or_default();
         if is_new {
-            progress.underway().since = since;
-            progress.rest();
+            progress.on_its_way(|way| way.since = since);
         }
         let seen = std::mem::replace(&mut progress.memory.seen, status);
         // Somebody wrote over us, or a write of ours whose answer was lost arrived late.
@@ -211,8 +213,7 @@ impl State {
             .filter(|outcome| outcome.verdict == Verdict::Admissible)
             .map(|outcome| (outcome.group.clone(), outcome.claim.key.clone()))
             .collect();
-        progress.underway().free = free.into_iter().collect();
-        progress.rest();
+        progress.on_its_way(|way| way.free = free.into_iter().collect());
         progress.receipt = Some(Arc::new(event));
         Some(id)
     }
@@ -225,8 +226,7 @@ impl State {
         if outcomes.is_empty() || !outcomes.iter().all(is_served) {
             return None;
         }
-        let since = progress.underway.as_mut()?.since.take();
-        progress.rest();
+        let since = progress.on_its_way(|way| way.since.take());
         since.map(|since| since.elapsed())
     }
 
@@ -237,15 +237,14 @@ impl State {
         };
         let before = std::mem::replace(&mut progress.zones, zones.clone());
         let was = progress.shown.replace(shown);
-        if let Some(way) = &mut progress.underway {
+        progress.on_its_way(|way| {
             if shown.good {
                 way.patience = None;
             } else {
                 // From here on it is somebody else's time that passes.
                 way.since = None;
             }
-        }
-        progress.rest();
+        });
         if before == *zones && was.is_some_and(|was| was.good == shown.good) {
             return BTreeSet::new();
         }
