@@ -21,7 +21,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::arguments::Arguments;
-use crate::controller::{first_records, start_named, stop};
+use crate::controller::{first_records, spawn_logged, start_named, stop};
 use crate::external_dns::Peer;
 use crate::figures::{Times, milliseconds, ratio, spent};
 use crate::objects::{self, ENDPOINTS, RECORDS, ZONES};
@@ -125,7 +125,7 @@ impl World {
             .arg("--tsig-key-file")
             .arg(self.key_file())
             .args(["--metrics-address", "127.0.0.1:0", "--log", "warn"]);
-        self.spawn(command)
+        spawn_logged(command, self.scratch.path())
     }
 
     fn spawn_peer(&self) -> Result<Child> {
@@ -136,19 +136,7 @@ impl World {
             zones: &[objects::apex(THEIRS)?],
             metrics: (Ipv4Addr::LOCALHOST, 0).into(),
         };
-        self.spawn(peer.command()?)
-    }
-
-    fn spawn(&self, mut command: Command) -> Result<Child> {
-        let log =
-            std::fs::File::create(self.scratch.path().join("log")).context("cannot make a log")?;
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .kill_on_drop(true)
-            .spawn()
-            .context("it cannot be started")
+        spawn_logged(peer.command()?, self.scratch.path())
     }
 
     fn key_file(&self) -> PathBuf {

@@ -191,7 +191,7 @@ impl World {
             .arg(self.key_file())
             .args(["--metrics-address", &self.metrics.to_string()])
             .args(["--log", "warn"]);
-        self.start_process(command)
+        spawn_logged(command, self.scratch.path())
     }
 
     fn spawn_peer(&self) -> Result<Child> {
@@ -206,18 +206,7 @@ impl World {
             zones: &zones?,
             metrics: self.metrics,
         };
-        self.start_process(peer.command()?)
-    }
-
-    fn start_process(&self, mut command: Command) -> Result<Child> {
-        let log = File::create(self.scratch.path().join("log")).context("cannot make a log")?;
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .kill_on_drop(true)
-            .spawn()
-            .context("it cannot be started")
+        spawn_logged(peer.command()?, self.scratch.path())
     }
 
     fn key_file(&self) -> PathBuf {
@@ -299,6 +288,18 @@ impl World {
     fn log(&self) -> String {
         std::fs::read_to_string(self.scratch.path().join("log")).unwrap_or_default()
     }
+}
+
+/// Starts a process that complains into the file `log` of a folder.
+pub(crate) fn spawn_logged(mut command: Command, folder: &Path) -> Result<Child> {
+    let log = File::create(folder.join("log")).context("cannot make a log")?;
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .kill_on_drop(true)
+        .spawn()
+        .context("it cannot be started")
 }
 
 /// Starts a `named` of its own, with a key in the folder.

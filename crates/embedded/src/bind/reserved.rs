@@ -11,6 +11,9 @@ use tokio::net::TcpSocket;
 
 use super::Start;
 
+/// Ports that are tried at most, where any will do.
+const TRIES_MAX: usize = 8;
+
 /// An address of ours, as long as it lives.
 pub(super) struct Reserved {
     /// With the port that was chosen.
@@ -26,16 +29,21 @@ impl Reserved {
             address: wanted,
             source,
         };
-        let socket = bound(wanted).map_err(failed)?;
-        let address = socket.local_addr().map_err(failed)?;
-        // A free TCP port may be taken for UDP; a given one is the caller's to know.
-        match UdpSocket::bind(address) {
-            Err(_) if wanted.port() == 0 => Self::new(wanted),
-            Err(error) => Err(failed(error)),
-            Ok(_) => Ok(Self {
-                address,
-                _socket: socket,
-            }),
+        // A port that is free for TCP may be taken for UDP; those are held until another is found.
+        let mut tried = Vec::new();
+        loop {
+            let socket = bound(wanted).map_err(failed)?;
+            let address = socket.local_addr().map_err(failed)?;
+            match UdpSocket::bind(address) {
+                Ok(_) => {
+                    return Ok(Self {
+                        address,
+                        _socket: socket,
+                    });
+                }
+                Err(_) if wanted.port() == 0 && tried.len() < TRIES_MAX => tried.push(socket),
+                Err(error) => return Err(failed(error)),
+            }
         }
     }
 }
@@ -75,6 +83,13 @@ mod tests {
             .collect();
         let ports: BTreeSet<u16> = reserved.iter().map(|one| one.address.port()).collect();
         assert_eq!(ports.len(), reserved.len());
+    }
+
+    #[tokio::test]
+    async fn a_port_that_is_taken_for_udp_is_not_free() {
+        let udp = UdpSocket::bind(any()).expect("ports are free");
+        let address = udp.local_addr().expect("it is bound");
+        assert!(matches!(Reserved::new(address), Err(Start::Address { .. })));
     }
 
     #[tokio::test]
