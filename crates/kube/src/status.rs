@@ -64,6 +64,13 @@ impl Seen {
             .map_or(now, |one| one.since)
     }
 
+    /// Why a condition holds, where it does.
+    pub(crate) fn holds(&self, kind: ConditionType) -> Option<Reason> {
+        let mut conditions = self.conditions.iter();
+        let one = conditions.find(|one| one.kind == kind)?;
+        one.reason.filter(|_| one.status == ConditionStatus::True)
+    }
+
     /// What the main condition of an object of this kind says.
     pub(crate) fn said(&self, kind: Kind) -> Option<Said> {
         let find = |kind| self.conditions.iter().find(|one| one.kind == kind);

@@ -5,6 +5,7 @@ mod clusters;
 mod crowd;
 mod endpoints;
 mod events;
+mod guard;
 mod records;
 mod restart;
 mod zones;
