@@ -125,10 +125,10 @@ impl Memory {
         }
     }
 
-    /// Whether the status is now another than we know of.
-    pub(crate) fn is_overwritten(&self, before: &Seen) -> bool {
-        let known = self.told.map_or(before.digest, |told| told.stored);
-        !self.writing && known != self.seen.digest
+    /// Whether something else stands there than what we wrote last.
+    pub(crate) fn is_overwritten(&self) -> bool {
+        let told = self.told.filter(|_| !self.writing);
+        told.is_some_and(|told| told.stored != self.seen.digest)
     }
 }
 

@@ -8,4 +8,5 @@ mod events;
 mod guard;
 mod records;
 mod restart;
+mod statuses;
 mod zones;
