@@ -158,7 +158,7 @@ record_kind! {
 }
 
 record_kind! {
-    NsRecordSpec, "NsRecord", "NSRecord", "nsrecords", "ns",
+    NsRecordSpec, "NsRecord", "NSRecord", "nsrecords", "nsr",
     "A name server of a delegated name.",
     columns ["Nameserver" ".spec.nameserver" "string"],
     required ["name", "nameserver"],
