@@ -1,7 +1,7 @@
 //! The first lines of `up`: where everything is, and what to try.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -13,8 +13,9 @@ use crate::out;
 pub(crate) struct Banner {
     pub(crate) folder: PathBuf,
     pub(crate) data: PathBuf,
-    pub(crate) api: SocketAddr,
-    pub(crate) token_file: Option<PathBuf>,
+    /// The URL of the API.
+    pub(crate) api: String,
+    pub(crate) kubeconfig: PathBuf,
     /// The name servers, each lead first.
     pub(crate) dns: Vec<Listening>,
     pub(crate) dns_what: String,
@@ -34,16 +35,12 @@ impl Banner {
             folder,
             data,
             api,
-            token_file,
+            kubeconfig,
             dns,
             dns_what,
             metrics,
         } = self;
         let version = env!("CARGO_PKG_VERSION");
-        let token = token_file
-            .as_ref()
-            .map(|file| format!(" --token=\"$(cat {})\"", file.display()))
-            .unwrap_or_default();
         let servers = dns.iter().map(|one| {
             let address = one.address;
             let cluster = one.group.name().map(|name| format!("cluster {name}, "));
@@ -58,19 +55,30 @@ impl Banner {
         let name = example(scan).unwrap_or_else(|| "www.example.com".to_owned());
         let mut lines = vec![
             format!("Bindery {version} keeps {} applied", folder.display()),
-            format!("  API      http://{api}"),
+            format!("  API      {api}"),
         ];
         lines.extend(servers);
         lines.extend([
             format!("  metrics  http://{metrics}/metrics"),
             format!("  data     {}", data.display()),
             "Try:".to_owned(),
-            format!("  kubectl --server=http://{api}{token} get dnszones,arecords"),
+            format!("  export KUBECONFIG={}", for_shell(kubeconfig)),
+            "  kubectl get dnszones,arecords".to_owned(),
             format!("  dig @{host} -p {port} {name}"),
             String::new(),
         ]);
         lines
     }
+}
+
+/// A path as a shell reads it.
+fn for_shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%".contains(&byte);
+    if text.bytes().all(is_plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 /// A name that the folder declares: the first A record in the first zone.
@@ -108,8 +116,8 @@ mod tests {
         let banner = Banner {
             folder: "zones".into(),
             data: "/data".into(),
-            api: ([127, 0, 0, 1], 6430).into(),
-            token_file: None,
+            api: "http://127.0.0.1:6430".to_owned(),
+            kubeconfig: "/my data/kubeconfig".into(),
             dns: vec![Listening {
                 group: Group::UNNAMED,
                 address: "[::1]:5300".parse().expect("a fixture is an address"),
@@ -126,7 +134,8 @@ mod tests {
                 "  metrics  http://127.0.0.1:9970/metrics",
                 "  data     /data",
                 "Try:",
-                "  kubectl --server=http://127.0.0.1:6430 get dnszones,arecords",
+                "  export KUBECONFIG='/my data/kubeconfig'",
+                "  kubectl get dnszones,arecords",
                 "  dig @::1 -p 5300 w.a.test",
                 "",
             ]

@@ -70,8 +70,10 @@ kubectl. Adding, editing or deleting a file takes effect at once, also if it hap
 was not running. An object that was changed with kubectl stays so until its file changes. Emptying
 or removing the folder itself deletes nothing.
 
-The data folder holds the objects, the zones and the TSIG key (tsig.key). Without --data-dir it is
-$XDG_STATE_HOME/bindery/NAME-HASH, or ~/.local/state/bindery/NAME-HASH: one per folder of YAML.
+The data folder holds the objects, the zones, the TSIG key (tsig.key) and a file for kubectl
+(kubeconfig), which has the token and the certificate where others can reach the API. Without
+--data-dir it is $XDG_STATE_HOME/bindery/NAME-HASH, or ~/.local/state/bindery/NAME-HASH: one per
+folder of YAML.
 
 Ctrl-C or SIGTERM finishes what is in flight and exits 0; a second one exits at once.";
 
@@ -92,7 +94,7 @@ pub(crate) struct Up {
     )]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// Where the Kubernetes API listens; other than loopback needs --token-file
+    /// Where the Kubernetes API listens; other than loopback needs --token-file and speaks TLS
     #[arg(
         long,
         value_name = "ADDRESS:PORT",

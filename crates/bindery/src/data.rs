@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, anyhow, bail};
 use bindery_core::Group;
 use bindery_dns::Key;
-use bindery_embedded::{EmbeddedApi, Open, Options, System};
+use bindery_embedded::{EmbeddedApi, Identity, Open, Options, System};
 use sha2::{Digest as _, Sha256};
 
 /// The name of the key that `up` makes.
@@ -78,6 +78,30 @@ pub(crate) fn tsig_key(folder: &Path) -> Result<Key> {
     }
 }
 
+/// Who the API of the data folder is over TLS: the same after every start, for its key is kept.
+///
+/// # Errors
+/// If the key cannot be read, written or used.
+pub(crate) fn identity(folder: &Path, names: &[String]) -> Result<Identity> {
+    let path = folder.join("api.key");
+    let key = match fs::read_to_string(&path) {
+        Ok(key) => key.into(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let key = Identity::generate_key()?;
+            write_private(&path, key.as_bytes())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            key
+        }
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read {}", path.display()));
+        }
+    };
+    Identity::new(&key, names).with_context(|| {
+        let path = path.display();
+        format!("cannot use {path}; restore it, or delete it and give clients the new kubeconfig")
+    })
+}
+
 /// Reads a TSIG key in BIND's key-file format.
 fn read_key(path: &Path) -> Result<Key> {
     let text = fs::read_to_string(path)
@@ -128,12 +152,16 @@ impl Keys {
 }
 
 /// Writes a file that nobody else can read, whole or not at all.
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let scratch = path.with_extension("new");
+    // One that a crash left behind may have been opened to others since.
+    match fs::remove_file(&scratch) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
     let mut file = OpenOptions::new()
-        .create(true)
+        .create_new(true)
         .write(true)
-        .truncate(true)
         .mode(0o600)
         .open(&scratch)?;
     file.write_all(bytes)?;
@@ -189,6 +217,25 @@ mod tests {
             .expect("it is there")
             .permissions();
         assert_eq!(mode.mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn the_api_is_the_same_after_every_start() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let path = folder.path().join("api.key");
+        let start = || identity(folder.path(), &["host".to_owned()]);
+        start().expect("it is made");
+        let key = fs::read(&path).expect("it is kept");
+        let mode = fs::metadata(&path).expect("it is there").permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600);
+        start().expect("it is read");
+        assert!(
+            fs::read(&path).expect("it is kept") == key,
+            "the key changed"
+        );
+        fs::write(&path, "nonsense").expect("it is ours");
+        let message = format!("{:#}", start().err().expect("it is no key"));
+        assert!(message.contains("api.key"), "{message}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod banner;
 mod data;
 mod folder;
 mod kinds;
+mod kubeconfig;
 mod live;
 
 mod control;

@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use bindery_core::Group;
-use bindery_embedded::ServeOptions;
+use bindery_embedded::{Identity, ServeOptions};
 use bindery_engine::supervisor::{Ended, Supervisor};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -15,9 +15,10 @@ use tokio_util::sync::CancellationToken;
 use crate::banner::Banner;
 use crate::cli::Up;
 use crate::folder::{Keeper, News, Reader};
+use crate::kubeconfig::Access;
 use crate::live::{Overview, Style};
 use crate::stop::Signals;
-use crate::{address, control, data, kinds, log, metrics, nameserver, out};
+use crate::{address, control, data, kinds, kubeconfig, log, metrics, nameserver, out};
 
 /// The shortest token that is worth the name.
 const TOKEN_LEN_MIN: usize = 16;
@@ -59,6 +60,8 @@ async fn start(
     let metrics_address = flags.watching.metrics_address;
     let metrics_listener = address::listen(metrics_address, "--metrics-address").await?;
     let key = data::tsig_key(&folder)?;
+    let api_address = address::local(&api_listener)?;
+    let options = serve_options(&folder, api_address, token)?;
     let client = api.client();
     kinds::install(&client).await?;
 
@@ -73,21 +76,18 @@ async fn start(
         stop: base.stop_token(),
     })
     .await?;
+    let (api_url, kubeconfig) = write_kubeconfig(&folder, api_address, &options)?;
     let banner = Banner {
         folder: flags.dir.clone(),
         data: folder,
-        api: nameserver::reachable(address::local(&api_listener)?),
-        token_file: flags.token_file.clone(),
+        api: api_url,
+        kubeconfig,
         dns: dns.members,
         dns_what: dns.what,
         metrics: address::local(&metrics_listener)?,
     };
     banner.say(&Reader::new(flags.dir.clone()).read().unwrap_or_default());
 
-    let options = ServeOptions {
-        token,
-        ..ServeOptions::default()
-    };
     let serving = api.clone();
     base.spawn(
         "API",
@@ -114,6 +114,45 @@ async fn start(
         metrics::serve(metrics_listener, sources, base.stop_token()),
     );
     Ok((base, work))
+}
+
+/// How the API is served. With a token it speaks TLS, for `kubectl` sends none over plain HTTP.
+fn serve_options(
+    folder: &Path,
+    address: SocketAddr,
+    token: Option<Arc<str>>,
+) -> Result<ServeOptions> {
+    if token.is_none() {
+        return Ok(ServeOptions::default());
+    }
+    let host_names = if address.ip().is_loopback() {
+        Vec::new()
+    } else {
+        vec![bindery_embedded::host_name()]
+    };
+    let identity = data::identity(folder, &host_names)?;
+    Ok(ServeOptions {
+        token,
+        host_names,
+        identity: Some(Arc::new(identity)),
+    })
+}
+
+/// Writes the kubeconfig; gives the API's URL and the file's path.
+fn write_kubeconfig(
+    folder: &Path,
+    address: SocketAddr,
+    options: &ServeOptions,
+) -> Result<(String, PathBuf)> {
+    let scheme = options.identity.as_ref().map_or("http", |_| "https");
+    let server = format!("{scheme}://{}", nameserver::reachable(address));
+    let access = Access {
+        server: &server,
+        authority: options.identity.as_deref().map(Identity::authority),
+        token: options.token.as_deref(),
+    };
+    let path = kubeconfig::write(folder, &access)?;
+    Ok((server, path))
 }
 
 /// How many name servers of which cluster there are to be.
@@ -219,7 +258,7 @@ mod tests {
 
     fn check(address: &str, content: Option<&str>) -> Result<Option<String>, String> {
         let folder = tempfile::tempdir().expect("there is room");
-        let file: Option<std::path::PathBuf> = content.map(|content| {
+        let file: Option<PathBuf> = content.map(|content| {
             let file = folder.path().join("token");
             fs::write(&file, content).expect("it is ours");
             file

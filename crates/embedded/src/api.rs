@@ -37,7 +37,7 @@ use serde_json::json;
 
 pub use body::ApiBody;
 pub use environment::{Environment, Seeded, System};
-pub use serve::ServeOptions;
+pub use serve::{Identity, IdentityError, ServeOptions, host_name, is_own_host};
 pub use service::ApiService;
 pub use store::Open;
 

@@ -14,7 +14,7 @@ pub mod schema;
 pub mod table;
 
 pub use api::{
-    ApiBody, ApiService, EmbeddedApi, Environment, Open, Options, Seeded, ServeOptions, Storage,
-    System,
+    ApiBody, ApiService, EmbeddedApi, Environment, Identity, IdentityError, Open, Options, Seeded,
+    ServeOptions, Storage, System, host_name, is_own_host,
 };
 pub use role::Role;

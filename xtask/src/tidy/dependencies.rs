@@ -18,6 +18,10 @@ const DUPLICATES_ALLOWED: &[(&str, &str)] = &[
         "kube-client and serde-saphyr are on 0.23, k8s-openapi and tower-http on 0.22",
     ),
     (
+        "bit-vec",
+        "proptest, in tests only, is one release behind yasna below rcgen",
+    ),
+    (
         "bitflags",
         "only the lock file: an optional `defmt` is on 1.x",
     ),
@@ -26,6 +30,10 @@ const DUPLICATES_ALLOWED: &[(&str, &str)] = &[
         "ring, ahash and rand are each a release apart; a wrapper of one system call",
     ),
     ("hashbrown", "kube-runtime is one release behind indexmap"),
+    (
+        "synstructure",
+        "only the lock file: an optional `x509-parser` of rcgen is one release behind",
+    ),
     ("syn", "derive crates move to 3 one by one; build time only"),
     ("thiserror", "cel below kube-cel is on 1.x; derives only"),
     ("thiserror-impl", "follows thiserror"),

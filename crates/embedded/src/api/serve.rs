@@ -1,20 +1,29 @@
 //! The API over HTTP/1 and HTTP/2, for `kubectl` and whatever else speaks Kubernetes.
 //!
-//! A web page in the user's browser must not reach it: requests whose `Host` is not this server's own
-//! address, or that carry a foreign `Origin`, are refused before anything else happens.
+//! A web page in the user's browser must not reach it, and connections that do nothing must not keep
+//! others out. With an [`Identity`] it speaks TLS, and where other machines can reach it nothing else.
 
-use std::net::SocketAddr;
+mod gate;
+mod identity;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Request, Response, StatusCode, Uri, header};
+use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
@@ -22,13 +31,23 @@ use super::EmbeddedApi;
 use super::body::ApiBody;
 use super::failure::Failure;
 use super::service::{ApiService, refused};
+use gate::Gate;
+pub use gate::is_own_host;
+pub use identity::{Identity, IdentityError, host_name};
+use turns::{Heard, Noted, Patience, Told, Turns};
 
 /// Connections at a time; each costs a few file handles and up to 3 MiB of body.
 const CONNECTIONS_MAX: usize = 512;
+/// Connections beyond that, for newcomers while a quiet one gives way.
+const NEWCOMERS_MAX: usize = 16;
 /// Requests under way at a time over all connections; watches do not count once they have begun.
 const REQUESTS_MAX: usize = 1_024;
 /// How long a client may take to send its headers.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection may stand without a request, or with an answer that nobody reads.
+const QUIET_TIMEOUT: Duration = Duration::from_mins(1);
+/// How long a connection that is closed may take to say so.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long requests under way may take to end when the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -40,12 +59,27 @@ pub struct ServeOptions {
     pub token: Option<Arc<str>>,
     /// Names besides the listener's own address and localhost that clients may call it by.
     pub host_names: Vec<String>,
+    /// With what it speaks TLS. On loopback plain HTTP is answered on the same port too.
+    pub identity: Option<Arc<Identity>>,
 }
 
-struct Gate {
-    local: SocketAddr,
-    options: ServeOptions,
-    requests: Semaphore,
+/// How many connections there may be, and how long quiet ones stay.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    connections: usize,
+    patience: Patience,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: CONNECTIONS_MAX,
+            patience: Patience {
+                first: HEADER_TIMEOUT,
+                later: QUIET_TIMEOUT,
+            },
+        }
+    }
 }
 
 impl EmbeddedApi {
@@ -55,9 +89,21 @@ impl EmbeddedApi {
     /// Dropping it closes every connection.
     ///
     /// # Limits
-    /// 512 connections and 1,024 requests at a time; more wait.
+    /// 512 connections and 1,024 requests at a time; more wait. A connection on which nothing is under
+    /// way is closed after a minute, and at once when its place is wanted.
     pub async fn serve(
         self,
+        listener: TcpListener,
+        options: ServeOptions,
+        stop: CancellationToken,
+    ) {
+        self.serve_within(Limits::default(), listener, options, stop)
+            .await;
+    }
+
+    async fn serve_within(
+        self,
+        limits: Limits,
         listener: TcpListener,
         options: ServeOptions,
         stop: CancellationToken,
@@ -74,25 +120,34 @@ impl EmbeddedApi {
             options,
             requests: Semaphore::new(REQUESTS_MAX),
         });
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut standing: Vec<Arc<Turns>> = Vec::new();
         let mut connections = JoinSet::new();
         loop {
-            let place = Arc::clone(&places).acquire_owned();
+            let has_room = connections.len() < limits.connections + NEWCOMERS_MAX;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
                 Some(_ended) = connections.join_next() => {}
-                accepted = async { (place.await, listener.accept().await) } => {
-                    let (Ok(place), Ok((socket, _))) = accepted else {
+                accepted = listener.accept(), if has_room => {
+                    let Ok((socket, _)) = accepted else {
                         // Out of file handles: wait until some connection ends.
                         tokio::time::sleep(Duration::from_millis(100)).await;
                         continue;
                     };
-                    let (gate, service, stop) = (Arc::clone(&gate), self.service(), stop.clone());
-                    connections.spawn(async move {
-                        serve_connection(socket, gate, service, stop).await;
-                        drop(place);
-                    });
+                    let turns = Turns::new(limits.patience);
+                    // What has ended is held by nobody else.
+                    standing.retain(|one| Arc::strong_count(one) > 1);
+                    if standing.len() >= limits.connections {
+                        make_room(&standing);
+                    }
+                    standing.push(Arc::clone(&turns));
+                    let served = Served {
+                        gate: Arc::clone(&gate),
+                        service: self.service(),
+                        turns,
+                        stop: stop.clone(),
+                    };
+                    connections.spawn(served.connection(socket));
                 }
             }
         }
@@ -102,228 +157,141 @@ impl EmbeddedApi {
     }
 }
 
-async fn serve_connection(
-    socket: TcpStream,
+/// Closes the connection on which nothing has been under way for longest. Where something is under way
+/// on all, newcomers wait.
+fn make_room(standing: &[Arc<Turns>]) {
+    let staying = standing
+        .iter()
+        .filter(|one| !one.give_way.is_cancelled())
+        .filter_map(|one| one.quiet_since().map(|since| (since, one)));
+    if let Some((_, quietest)) = staying.min_by_key(|(since, _)| *since) {
+        quietest.give_way.cancel();
+    }
+}
+
+/// One connection and what it needs.
+struct Served {
     gate: Arc<Gate>,
     service: ApiService,
+    turns: Arc<Turns>,
     stop: CancellationToken,
-) {
-    if let Err(error) = socket.set_nodelay(true) {
-        tracing::debug!(%error, "cannot turn off Nagle's algorithm");
-    }
-    let ending = stop.clone();
-    let answering = service_fn(move |request: Request<Incoming>| {
-        let (gate, mut service) = (Arc::clone(&gate), service.clone());
-        let ending = ending.clone();
-        async move {
-            if let Err(failure) = gate.check(request.uri(), request.headers()) {
-                return Ok(refused(&failure));
-            }
-            let Ok(_place) = gate.requests.acquire().await else {
-                return Ok(refused(&Failure::internal("the server is stopping")));
-            };
-            let answer: Result<Response<ApiBody>, std::convert::Infallible> =
-                service.call(request).await;
-            answer.map(|answer| answer.map(|body| body.until(ending)))
-        }
-    });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(250);
-    let connection = builder.serve_connection(TokioIo::new(socket), answering);
-    tokio::pin!(connection);
-    let ended = tokio::select! {
-        biased;
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "an API connection ended early");
-    }
 }
 
-impl Gate {
-    fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
-        let host = uri.authority().map(http::uri::Authority::as_str);
-        let host = host.or_else(|| {
-            headers
-                .get(header::HOST)
-                .and_then(|host| host.to_str().ok())
-        });
-        if !host.is_some_and(|host| self.is_own(host)) {
-            return Err(forbidden("the Host header does not name this server"));
-        }
-        if let Some(origin) = headers.get(header::ORIGIN) {
-            let origin = origin.to_str().unwrap_or_default();
-            let own = origin
-                .strip_prefix("http://")
-                .is_some_and(|host| self.is_own(host));
-            if !own {
-                return Err(forbidden("requests from other web pages are refused"));
-            }
-        }
-        self.check_token(headers)
-    }
+/// The first byte of a TLS handshake (RFC 8446 section 5.1), which no HTTP request has.
+const HANDSHAKE: u8 = 22;
 
-    fn check_token(&self, headers: &HeaderMap) -> Result<(), Failure> {
-        let Some(token) = &self.options.token else {
-            if self.local.ip().is_loopback() {
-                return Ok(());
-            }
-            let why = "this API can be reached from other machines but has no token";
-            return Err(forbidden(why));
+/// What those get who speak HTTP where TLS is needed.
+const NOT_HTTPS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n\
+    Connection: close\r\n\r\nthis API speaks HTTPS here; use the kubeconfig that bindery up has written\n";
+
+/// A connection, once it is known what is spoken on it.
+enum Opened {
+    Plain(Noted<TcpStream>),
+    Tls(Box<TlsStream<Noted<TcpStream>>>),
+}
+
+impl Served {
+    async fn connection(self, socket: TcpStream) {
+        if let Err(error) = socket.set_nodelay(true) {
+            tracing::debug!(%error, "cannot turn off Nagle's algorithm");
+        }
+        let opened = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return,
+            () = self.turns.overdue() => return,
+            opened = self.open(socket) => opened,
         };
-        let given = headers
-            .get(header::AUTHORIZATION)
-            .map_or(&b""[..], |value| value.as_bytes());
-        let given = given.strip_prefix(b"Bearer ").unwrap_or_default();
-        if same_in_constant_time(given, token.as_bytes()) {
-            return Ok(());
-        }
-        Err(Failure::new(
-            StatusCode::UNAUTHORIZED,
-            "Unauthorized",
-            "Unauthorized",
-        ))
-    }
-
-    /// Whether `host` (with or without port) is this server.
-    fn is_own(&self, host: &str) -> bool {
-        let (name, port) = split_port(host);
-        if port.is_some_and(|port| port.parse() != Ok(self.local.port())) {
-            return false;
-        }
-        let name = name
-            .trim_start_matches('[')
-            .trim_end_matches(']')
-            .to_lowercase();
-        let own_address = name.parse().is_ok_and(|address: std::net::IpAddr| {
-            address.to_canonical() == self.local.ip().to_canonical()
-                || (address.is_loopback() && self.local.ip().is_loopback())
-                || self.local.ip().is_unspecified()
-        });
-        own_address || name == "localhost" || self.options.host_names.contains(&name)
-    }
-}
-
-fn forbidden(why: &str) -> Failure {
-    Failure::new(StatusCode::FORBIDDEN, "Forbidden", why)
-}
-
-fn split_port(host: &str) -> (&str, Option<&str>) {
-    match host.rsplit_once(':') {
-        Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, Some(port)),
-        Some(_) | None => (host, None),
-    }
-}
-
-/// Compares without telling by its duration where the first difference is.
-fn same_in_constant_time(one: &[u8], other: &[u8]) -> bool {
-    let differences = one
-        .iter()
-        .zip(other)
-        .fold(0, |sum, (one, other)| sum | (one ^ other));
-    one.len() == other.len() && differences == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use http::HeaderValue;
-
-    use super::*;
-
-    fn gate(local: &str, token: Option<&str>) -> Gate {
-        Gate {
-            local: local.parse().unwrap(),
-            options: ServeOptions {
-                token: token.map(Into::into),
-                host_names: Vec::new(),
-            },
-            requests: Semaphore::new(1),
+        match opened {
+            Ok(Some(Opened::Plain(socket))) => self.talk(socket).await,
+            Ok(Some(Opened::Tls(socket))) => self.talk(socket).await,
+            Ok(None) => {}
+            Err(error) => {
+                let error: &dyn std::error::Error = &*error;
+                tracing::debug!(error, "an API connection could not be opened");
+            }
         }
     }
 
-    fn check(gate: &Gate, headers: &[(&'static str, &str)]) -> u16 {
-        let headers: HeaderMap = headers
-            .iter()
-            .map(|(name, value)| {
-                (
-                    http::HeaderName::from_static(name),
-                    HeaderValue::from_str(value).unwrap(),
-                )
-            })
-            .collect();
-        match gate.check(&Uri::from_static("/api"), &headers) {
-            Ok(()) => 200,
-            Err(failure) => failure.code.as_u16(),
+    /// Finds out what the client speaks. `None` where it must not.
+    async fn open(
+        &self,
+        socket: TcpStream,
+    ) -> Result<Option<Opened>, Box<dyn std::error::Error + Send + Sync>> {
+        let Some(identity) = &self.gate.options.identity else {
+            let socket = Noted::new(socket, Arc::clone(&self.turns));
+            return Ok(Some(Opened::Plain(socket)));
+        };
+        let mut first = [0];
+        let called = socket.local_addr()?.ip();
+        let is_tls = socket.peek(&mut first).await? == 1 && first == [HANDSHAKE];
+        let mut socket = Noted::new(socket, Arc::clone(&self.turns));
+        if is_tls {
+            let acceptor = TlsAcceptor::from(identity.config(called)?);
+            let socket = acceptor.accept(socket).await?;
+            return Ok(Some(Opened::Tls(Box::new(socket))));
+        }
+        if self.gate.local.ip().is_loopback() {
+            return Ok(Some(Opened::Plain(socket)));
+        }
+        socket.write_all(NOT_HTTPS).await?;
+        socket.shutdown().await?;
+        Ok(None)
+    }
+
+    async fn talk<S>(self, socket: S)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (turns, stop) = (Arc::clone(&self.turns), self.stop.clone());
+        let answering = service_fn(move |request| self.answer(request));
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_TIMEOUT);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(250);
+        let connection = builder.serve_connection(TokioIo::new(socket), answering);
+        tokio::pin!(connection);
+        let ended = tokio::select! {
+            biased;
+            ended = connection.as_mut() => ended,
+            () = stop.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+            () = turns.overdue() => {
+                // A client that is about to ask again learns that nothing of it was heard.
+                connection.as_mut().graceful_shutdown();
+                let closed = tokio::time::timeout(CLOSE_TIMEOUT, connection).await;
+                closed.unwrap_or(Ok(()))
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "an API connection ended early");
         }
     }
 
-    #[test]
-    fn only_its_own_names_reach_it() {
-        let gate = gate("127.0.0.1:6430", None);
-        for host in [
-            "127.0.0.1:6430",
-            "localhost:6430",
-            "localhost",
-            "LOCALHOST:6430",
-            "[::1]:6430",
-        ] {
-            assert_eq!(check(&gate, &[("host", host)]), 200, "{host}");
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Result<Response<Told<ApiBody>>, Infallible>> + use<> {
+        let turn = self.turns.begin();
+        let (gate, mut service) = (Arc::clone(&self.gate), self.service.clone());
+        let ending = self.stop.clone();
+        async move {
+            let answer = if let Err(failure) = gate.check(request.uri(), request.headers()) {
+                refused(&failure)
+            } else if let Ok(_place) = gate.requests.acquire().await {
+                let request = request.map(|body| Heard::new(body, Arc::clone(&turn)));
+                let Ok(answer) = service.call(request).await;
+                answer.map(|body| body.until(ending))
+            } else {
+                refused(&Failure::internal("the server is stopping"))
+            };
+            Ok(answer.map(|body| Told::new(body, turn)))
         }
-        for host in [
-            "evil.example",
-            "evil.example:6430",
-            "127.0.0.1:80",
-            "192.0.2.1:6430",
-            "",
-        ] {
-            assert_eq!(check(&gate, &[("host", host)]), 403, "{host}");
-        }
-        assert_eq!(check(&gate, &[]), 403);
-    }
-
-    #[test]
-    fn a_foreign_origin_is_refused() {
-        let gate = gate("127.0.0.1:6430", None);
-        let own = [
-            ("host", "localhost:6430"),
-            ("origin", "http://localhost:6430"),
-        ];
-        assert_eq!(check(&gate, &own), 200);
-        for origin in [
-            "http://evil.example",
-            "https://localhost:6430",
-            "null",
-            "http://localhost:1",
-        ] {
-            let headers = [("host", "localhost:6430"), ("origin", origin)];
-            assert_eq!(check(&gate, &headers), 403, "{origin}");
-        }
-    }
-
-    #[test]
-    fn an_address_others_can_reach_needs_a_token() {
-        let host = ("host", "192.0.2.1:6430");
-        assert_eq!(check(&gate("192.0.2.1:6430", None), &[host]), 403);
-        let gate = gate("192.0.2.1:6430", Some("secret"));
-        assert_eq!(check(&gate, &[host]), 401);
-        assert_eq!(
-            check(&gate, &[host, ("authorization", "Bearer secre")]),
-            401
-        );
-        assert_eq!(
-            check(&gate, &[host, ("authorization", "Bearer secret")]),
-            200
-        );
     }
 }

@@ -54,6 +54,10 @@ pub(crate) struct Machine {
     secondaries: u16,
     /// The cluster beside the usual servers, as `--cluster` takes it.
     cluster: Option<&'static str>,
+    /// Where the API listens.
+    pub(crate) api_host: &'static str,
+    /// More arguments of `up`.
+    pub(crate) extra: Vec<String>,
     process: Option<Process>,
     runs: usize,
 }
@@ -169,6 +173,8 @@ impl Machine {
             server,
             secondaries: 0,
             cluster: None,
+            api_host: "127.0.0.1",
+            extra: Vec::new(),
             process: None,
             runs: 0,
         })
@@ -191,12 +197,18 @@ impl Machine {
     /// A machine on which the quickstart runs and is ready.
     pub(crate) fn quickstart(server: Server) -> Result<Self> {
         let mut machine = Self::idle(server)?;
-        for entry in fs::read_dir(QUICKSTART).context("the quickstart is gone")? {
-            let entry = entry?;
-            fs::copy(entry.path(), machine.folder().join(entry.file_name()))?;
-        }
+        machine.copy_quickstart()?;
         machine.start()?;
         Ok(machine)
+    }
+
+    /// Puts the manifests of the quickstart into the folder.
+    pub(crate) fn copy_quickstart(&self) -> Result<()> {
+        for entry in fs::read_dir(QUICKSTART).context("the quickstart is gone")? {
+            let entry = entry?;
+            fs::copy(entry.path(), self.folder().join(entry.file_name()))?;
+        }
+        Ok(())
     }
 
     /// The folder of manifests.
@@ -220,13 +232,14 @@ impl Machine {
             .into();
         line.push(self.folder().display().to_string());
         line.extend(["--data-dir".to_owned(), self.data().display().to_string()]);
-        for (flag, port) in [
-            ("api", self.api),
-            ("dns", self.dns),
-            ("metrics", self.metrics),
+        for (flag, host, port) in [
+            ("api", self.api_host, self.api),
+            ("dns", "127.0.0.1", self.dns),
+            ("metrics", "127.0.0.1", self.metrics),
         ] {
-            line.extend([format!("--{flag}-address"), format!("127.0.0.1:{port}")]);
+            line.extend([format!("--{flag}-address"), format!("{host}:{port}")]);
         }
+        line.extend(self.extra.iter().cloned());
         if self.secondaries > 0 {
             line.extend(["--secondaries".to_owned(), self.secondaries.to_string()]);
         }

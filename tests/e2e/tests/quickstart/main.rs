@@ -3,6 +3,7 @@
 //!
 //! It must *never* leave a process behind: each is stopped by its pid when its case ends.
 
+mod access;
 mod ask;
 mod cluster;
 mod clusters;
@@ -75,6 +76,7 @@ fn trials() -> Vec<Trial> {
     }
     let once = [
         (messages::cases(), Server::Builtin),
+        (access::cases(), Server::Builtin),
         (cluster::cases(), Server::Named),
         (secondaries::cases(), Server::Named),
     ];

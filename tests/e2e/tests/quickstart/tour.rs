@@ -22,7 +22,11 @@ fn the_first_lines_say_where_everything_is(server: Server) -> Result<()> {
     for wanted in [
         format!("API      http://127.0.0.1:{api}"),
         format!("DNS      127.0.0.1:{dns}"),
-        format!("kubectl --server=http://127.0.0.1:{api} get dnszones,arecords"),
+        format!(
+            "export KUBECONFIG={}",
+            machine.data().canonicalize()?.join("kubeconfig").display()
+        ),
+        "kubectl get dnszones,arecords".to_owned(),
         format!("dig @127.0.0.1 -p {dns} www.example.com"),
     ] {
         ensure!(out.contains(&wanted), "{wanted:?} is not in\n{out}");
