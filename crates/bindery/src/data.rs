@@ -234,7 +234,7 @@ mod tests {
             "the key changed"
         );
         fs::write(&path, "nonsense").expect("it is ours");
-        let message = format!("{:#}", start().err().expect("it is no key"));
+        let message = format!("{:#}", start().expect_err("it is no key"));
         assert!(message.contains("api.key"), "{message}");
     }
 

@@ -4,6 +4,7 @@ mod api;
 mod controllers;
 mod encoding;
 mod engine;
+mod format;
 mod page;
 mod process;
 mod readiness;

@@ -84,6 +84,8 @@ pub(crate) struct Context {
     unread: Mutex<BTreeSet<Kind>>,
     /// When something was last heard of each kind.
     heard: Mutex<BTreeMap<Kind, Instant>>,
+    /// The kinds whose watches fail.
+    failing: Mutex<BTreeSet<Kind>>,
     open: AtomicBool,
 }
 
@@ -108,6 +110,7 @@ impl Context {
             state: Mutex::new(state),
             unread: Mutex::new(Kind::ALL.into()),
             heard: Mutex::default(),
+            failing: Mutex::default(),
             open: AtomicBool::new(false),
         }
     }
@@ -219,6 +222,11 @@ impl Context {
     pub(crate) fn heard(&self) -> MutexGuard<'_, BTreeMap<Kind, Instant>> {
         // No code that can panic runs under the lock; a poisoned one holds a sound state.
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kinds whose watches fail.
+    pub(crate) fn failing(&self) -> MutexGuard<'_, BTreeSet<Kind>> {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Before everything was read, nothing is visited.

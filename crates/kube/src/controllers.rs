@@ -16,7 +16,6 @@ use crate::context::{Clock, Context, Settings};
 use crate::events::write_events;
 use crate::metrics::{Metrics, QueueLen};
 use crate::publishing::recover;
-use crate::sweep::sweep;
 use crate::tally::{Standing, tally};
 use crate::watching::watch_kind;
 use crate::work::{Visit, WorkQueue};
@@ -82,7 +81,6 @@ impl Controllers {
                 "zone listener",
                 Box::pin(listen_zones(Arc::clone(&ctx), zones, stop.clone())),
             ),
-            ("sweep", Box::pin(sweep(Arc::clone(&ctx), stop.clone()))),
             (
                 "events",
                 Box::pin(write_events(Arc::clone(&ctx), stop.clone())),
@@ -128,6 +126,12 @@ impl Handle {
         let heard = self.0.heard();
         let ages = heard.iter().map(|(kind, at)| (*kind, at.elapsed()));
         ages.collect()
+    }
+
+    /// Whether every watch fails, so that nothing that is declared or changed is heard of.
+    #[must_use]
+    pub fn is_deaf(&self) -> bool {
+        self.0.failing().len() == Kind::ALL.len()
     }
 
     /// How many objects are in which state.

@@ -141,13 +141,9 @@ pub(crate) fn tell(object: &Id, ctx: &Context, main: &Condition) {
         }
         tone(object.kind, before, now)
     };
-    if let Some(tone) = tone {
-        push(object, ctx, tone, main);
-    }
-}
-
-/// Lets an Event be written about a condition.
-pub(crate) fn push(object: &Id, ctx: &Context, tone: Tone, main: &Condition) {
+    let Some(tone) = tone else {
+        return;
+    };
     let dropped = ctx.notices.push(Notice {
         object: Id::clone(object),
         tone,

@@ -14,7 +14,6 @@ mod publishing;
 mod record;
 mod state;
 mod status;
-mod sweep;
 mod tally;
 mod watching;
 mod work;

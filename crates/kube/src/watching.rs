@@ -47,6 +47,7 @@ pub(crate) async fn watch_kind(ctx: &Context, kind: Kind, stop: &CancellationTok
             }
             Ok(Round::Idle) => failures.fail(&RETRY, salt),
             Err(error) => {
+                ctx.failing().insert(kind);
                 count(&ctx.cluster.metrics.faults);
                 recover(ctx, kind, &error, &mut version);
                 failures.fail(&RETRY, salt)
@@ -90,6 +91,7 @@ async fn follow(ctx: &Context, kind: Kind, version: &mut Option<String>) -> Resu
         listed
     };
     let mut events = ctx.cluster.watch_from(kind, &from).await?;
+    ctx.failing().remove(&kind);
     let mut round = Round::Idle;
     loop {
         // A connection that died without a word is as good as ended.

@@ -1,13 +1,15 @@
 //! The three pages of the metrics address.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use bindery_embedded::EmbeddedApi;
+use bindery_embedded::{EmbeddedApi, is_own_host};
 use bindery_engine::Engine;
 use bindery_kube::Handle;
 use prometheus_client::encoding::text::encode;
@@ -19,16 +21,15 @@ use tokio_util::sync::CancellationToken;
 use super::api::ApiNumbers;
 use super::controllers::ControllerNumbers;
 use super::engine::EngineNumbers;
+use super::format;
 use super::process::Process;
 use super::readiness::Readiness;
-
-/// The content type of `OpenMetrics` text.
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Where the numbers of the pages come from.
 pub(crate) struct Sources {
     registry: Registry,
     readiness: Readiness,
+    controllers: Handle,
 }
 
 impl Sources {
@@ -39,10 +40,11 @@ impl Sources {
         registry.register("bindery_build", "The running version", build);
         registry.register_collector(Box::new(Process::new()));
         registry.register_collector(Box::new(EngineNumbers(engine)));
-        registry.register_collector(Box::new(ControllerNumbers(controllers)));
+        registry.register_collector(Box::new(ControllerNumbers(controllers.clone())));
         Self {
             registry,
             readiness,
+            controllers,
         }
     }
 
@@ -53,36 +55,65 @@ impl Sources {
     }
 }
 
-/// Serves the pages until `stop`.
+/// Serves the pages until `stop`, to those who ask for them by an address or name of this machine.
 pub(crate) async fn serve(listener: TcpListener, sources: Sources, stop: CancellationToken) {
-    let pages = Router::new()
-        .route("/metrics", get(metrics))
-        .route("/healthz", get(async || "ok\n"))
-        .route("/readyz", get(readyz))
-        .with_state(Arc::new(sources));
-    let served = axum::serve(listener, pages).with_graceful_shutdown(stop.cancelled_owned());
+    let local = match listener.local_addr() {
+        Ok(local) => local.ip(),
+        Err(error) => {
+            tracing::error!(%error, "the listener of metrics has no address");
+            return;
+        }
+    };
+    let served =
+        axum::serve(listener, pages(local, sources)).with_graceful_shutdown(stop.cancelled_owned());
     if let Err(error) = served.await {
         tracing::error!(%error, "metrics are no longer served");
     }
 }
 
-async fn metrics(State(sources): State<Arc<Sources>>) -> impl IntoResponse {
+fn pages(local: IpAddr, sources: Sources) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(readyz))
+        .with_state(Arc::new(sources))
+        .layer(middleware::from_fn(move |request: Request, next: Next| {
+            answer_own(local, request, next)
+        }))
+}
+
+/// Refuses what a web page sends that has its own name resolve to this machine.
+async fn answer_own(local: IpAddr, request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST);
+    let host = host.and_then(|host| host.to_str().ok());
+    let names = [bindery_embedded::host_name()];
+    if host.is_some_and(|host| is_own_host(host, local, &names)) {
+        return next.run(request).await;
+    }
+    let why = "the Host header does not name this server; ask for it by its address\n";
+    (StatusCode::FORBIDDEN, why).into_response()
+}
+
+async fn metrics(State(sources): State<Arc<Sources>>, headers: HeaderMap) -> Response {
     let mut page = String::new();
-    match encode(&mut page, &sources.registry) {
-        Ok(()) => (StatusCode::OK, [(header::CONTENT_TYPE, OPEN_METRICS)], page),
-        Err(error) => {
-            let text = [(header::CONTENT_TYPE, "text/plain")];
-            (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                text,
-                format!("{error}\n"),
-            )
-        }
+    if let Err(error) = encode(&mut page, &sources.registry) {
+        return (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response();
+    }
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let accepted: Vec<&str> = accepted.filter_map(|one| one.to_str().ok()).collect();
+    if format::wants_open_metrics(&accepted.join(",")) {
+        ([(header::CONTENT_TYPE, format::OPEN_METRICS)], page).into_response()
+    } else {
+        let page = format::classic(&page);
+        ([(header::CONTENT_TYPE, format::CLASSIC)], page).into_response()
     }
 }
 
 async fn readyz(State(sources): State<Arc<Sources>>) -> impl IntoResponse {
-    let waiting = sources.readiness.waiting();
+    let mut waiting = sources.readiness.waiting();
+    if sources.controllers.is_deaf() {
+        waiting.push("the Kubernetes API, where every watch fails".into());
+    }
     if waiting.is_empty() {
         return (StatusCode::OK, "ok\n".to_owned());
     }

@@ -5,8 +5,6 @@ mod clusters;
 mod crowd;
 mod endpoints;
 mod events;
-mod guard;
 mod records;
 mod restart;
-mod statuses;
 mod zones;

@@ -109,10 +109,12 @@ fn pages_for_machines_tell_the_truth(server: Server) -> Result<()> {
     );
     until("all objects are counted as ready", || {
         let (_, page) = fetch(machine.metrics, "/metrics")?;
-        ensure!(page.ends_with("# EOF\n"), "{page}");
+        ensure!(page.ends_with('\n') && !page.contains("# EOF"), "{page}");
         ensure!(page.contains("bindery_build_info{version="), "{page}");
         for name in METRICS {
-            let declared = page.contains(&format!("# TYPE {name} "));
+            let declared = ["", "_total"]
+                .iter()
+                .any(|suffix| page.contains(&format!("# TYPE {name}{suffix} ")));
             ensure!(declared, "{name} is not in\n{page}");
         }
         let ready = [

@@ -1,11 +1,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bindery_core::fleet::{Member, Role};
 use bindery_core::{Moment, zones::Limits};
 use bindery_embedded::Options;
 use bindery_engine::{Servers, Station};
 use bindery_kube::{Clock, Controllers, Settings};
+use tower::{Service as _, ServiceExt as _};
 
 use super::*;
 
@@ -26,9 +29,8 @@ impl Clock for Still {
     }
 }
 
-/// Everything that `up` has, at rest.
-fn page() -> String {
-    let api = EmbeddedApi::open(Options::in_memory()).expect("memory always opens");
+/// Everything that `up` has, over a client of its API, and the tasks of the controllers.
+fn sources(api: &EmbeddedApi, client: kube::Client) -> (Sources, Vec<bindery_kube::Task>) {
     let stop = CancellationToken::new();
     let station = |role| Station {
         member: Member {
@@ -44,18 +46,149 @@ fn page() -> String {
     };
     let (engine, _running) = Engine::start(servers.alone(), Limits::default(), &stop);
     let controllers = Controllers {
-        client: api.client(),
+        client,
         engine: engine.clone(),
         settings: Settings {
             sites: BTreeMap::new(),
         },
         clock: Arc::new(Still),
     };
-    let (handle, _tasks) = controllers.start(&stop);
-    let sources = Sources::new(Readiness::default(), engine, handle).with_api(api);
+    let (handle, tasks) = controllers.start(&stop);
+    let sources = Sources::new(Readiness::default(), engine, handle).with_api(api.clone());
+    (sources, tasks)
+}
+
+/// The same at rest.
+fn sources_at_rest() -> Sources {
+    let api = EmbeddedApi::open(Options::in_memory()).expect("memory always opens");
+    sources(&api, api.client()).0
+}
+
+/// The page of metrics as `OpenMetrics`.
+fn page() -> String {
     let mut page = String::new();
-    encode(&mut page, &sources.registry).expect("text can always be written");
+    encode(&mut page, &sources_at_rest().registry).expect("text can always be written");
     page
+}
+
+/// Asks the pages on `local` for one: the code, the content type and the body.
+async fn ask(pages: &Router, page: &str, headers: [(&str, &str); 2]) -> (u16, String, String) {
+    let request = Request::get(page)
+        .header(headers[0].0, headers[0].1)
+        .header(headers[1].0, headers[1].1)
+        .body(axum::body::Body::empty())
+        .expect("it is a request");
+    let Ok(answer) = pages.clone().oneshot(request).await;
+    let content_type = answer.headers().get(header::CONTENT_TYPE);
+    let content_type = content_type.map_or(b"".as_slice(), |one| one.as_bytes());
+    let content_type = String::from_utf8_lossy(content_type).into_owned();
+    let code = answer.status().as_u16();
+    let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await;
+    let body = String::from_utf8_lossy(&body.expect("it has a body")).into_owned();
+    (code, content_type, body)
+}
+
+#[tokio::test]
+async fn only_its_own_names_reach_the_pages() {
+    for (local, host, wanted) in [
+        ("127.0.0.1", "127.0.0.1:9970", 200),
+        ("127.0.0.1", "localhost", 200),
+        // Through a tunnel it has another port.
+        ("127.0.0.1", "localhost:8080", 200),
+        ("127.0.0.1", "rebound.example:9970", 403),
+        ("127.0.0.1", "192.0.2.1:9970", 403),
+        ("0.0.0.0", "192.0.2.1:9970", 200),
+        ("0.0.0.0", "rebound.example:9970", 403),
+        ("192.0.2.1", "192.0.2.1:9970", 200),
+    ] {
+        let pages = pages(local.parse().expect("an address"), sources_at_rest());
+        for page in ["/metrics", "/healthz", "/readyz"] {
+            let (code, _, body) = ask(&pages, page, [("host", host), ("accept", "*/*")]).await;
+            assert_eq!(code, wanted, "{page} of {local} as {host}: {body}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn open_metrics_is_served_to_those_who_ask_and_classic_text_to_others() {
+    let pages = pages([127, 0, 0, 1].into(), sources_at_rest());
+    let ask = |accept| {
+        ask(
+            &pages,
+            "/metrics",
+            [("host", "localhost"), ("accept", accept)],
+        )
+    };
+    let (code, content_type, body) = ask("application/openmetrics-text").await;
+    assert_eq!(
+        (code, &*content_type),
+        (
+            200,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8"
+        )
+    );
+    assert!(body.ends_with("# EOF\n"), "{body}");
+    let (code, content_type, body) = ask("*/*").await;
+    assert_eq!(
+        (code, &*content_type),
+        (200, "text/plain; version=0.0.4; charset=utf-8")
+    );
+    assert!(body.contains("# TYPE bindery_build_info gauge\n"), "{body}");
+    assert!(
+        body.contains("# TYPE bindery_api_requests_total counter\n"),
+        "{body}"
+    );
+    for line in body.lines().filter(|line| line.starts_with('#')) {
+        assert!(
+            line.starts_with("# HELP ") || line.starts_with("# TYPE "),
+            "{line}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_not_ready_while_every_watch_fails() {
+    let api = EmbeddedApi::open(Options::in_memory()).expect("memory always opens");
+    crate::kinds::install(&api.client())
+        .await
+        .expect("they fit");
+    let is_down = Arc::new(AtomicBool::new(true));
+    let (service, down) = (api.service(), Arc::clone(&is_down));
+    let service = tower::service_fn(move |request| {
+        let (mut service, is_down) = (service.clone(), down.load(Ordering::Relaxed));
+        async move {
+            if is_down {
+                return Err(std::io::Error::other("nobody answers"));
+            }
+            let Ok(answer) = service.call(request).await;
+            Ok(answer)
+        }
+    });
+    let (sources, tasks) = sources(&api, kube::Client::new(service, "default"));
+    for (_, task) in tasks {
+        tokio::spawn(task);
+    }
+    let pages = pages([127, 0, 0, 1].into(), sources);
+    let becomes = async |wanted: u16| {
+        let asking = [("host", "localhost"), ("accept", "*/*")];
+        // Time is the test's own, nothing waits; a watch lives for less than these seconds.
+        for _ in 0..600 {
+            let (code, _, body) = ask(&pages, "/readyz", asking).await;
+            if code == wanted {
+                return body;
+            }
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        format!("it does not become {wanted}")
+    };
+    let deaf = "waiting for the Kubernetes API, where every watch fails\n";
+    assert_eq!(becomes(503).await, deaf);
+    is_down.store(false, Ordering::Relaxed);
+    assert_eq!(becomes(200).await, "ok\n");
+    is_down.store(true, Ordering::Relaxed);
+    assert_eq!(becomes(503).await, deaf);
+    is_down.store(false, Ordering::Relaxed);
+    assert_eq!(becomes(200).await, "ok\n");
 }
 
 /// What a page declares, by the name that its samples have.
