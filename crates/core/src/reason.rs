@@ -94,6 +94,8 @@ vocabulary! {
         ServerBehind,
         /// The change is held back because it would remove too much.
         Held,
+        /// No file declares the zone any longer; it is kept until somebody deletes it by name.
+        NoLongerDeclared,
         /// The object is being deleted and its records are being removed.
         Deleting,
         /// All endpoints are valid and have a zone.

@@ -16,6 +16,7 @@ use crate::context::{Clock, Context, Settings};
 use crate::events::write_events;
 use crate::metrics::{Metrics, QueueLen};
 use crate::publishing::recover;
+use crate::sweep::sweep;
 use crate::tally::{Standing, tally};
 use crate::watching::watch_kind;
 use crate::work::{Visit, WorkQueue};
@@ -81,6 +82,7 @@ impl Controllers {
                 "zone listener",
                 Box::pin(listen_zones(Arc::clone(&ctx), zones, stop.clone())),
             ),
+            ("sweep", Box::pin(sweep(Arc::clone(&ctx), stop.clone()))),
             (
                 "events",
                 Box::pin(write_events(Arc::clone(&ctx), stop.clone())),

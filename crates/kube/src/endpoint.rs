@@ -13,10 +13,11 @@ use crate::work::Visit;
 
 /// Moves the endpoints of one object closer to their declaration. Safe to call at any time.
 pub(crate) async fn reconcile(object: &Id, ctx: &Context) -> Result<Visit, Error> {
+    let later = publishing::compare(object, ctx);
     for _ in 0..STEPS_MAX {
         let observed = publishing::observe(object, ctx);
         match publishing::plan(observed) {
-            Plan::Rest => return Ok(Visit::OnChange),
+            Plan::Rest => return Ok(later.unwrap_or(Visit::OnChange)),
             Plan::Report(news) => {
                 if let Some(visit) = publishing::patience(object, ctx, &news) {
                     return Ok(visit);

@@ -141,9 +141,13 @@ pub(crate) fn tell(object: &Id, ctx: &Context, main: &Condition) {
         }
         tone(object.kind, before, now)
     };
-    let Some(tone) = tone else {
-        return;
-    };
+    if let Some(tone) = tone {
+        push(object, ctx, tone, main);
+    }
+}
+
+/// Lets an Event be written about a condition.
+pub(crate) fn push(object: &Id, ctx: &Context, tone: Tone, main: &Condition) {
     let dropped = ctx.notices.push(Notice {
         object: Id::clone(object),
         tone,

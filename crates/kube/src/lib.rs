@@ -14,6 +14,7 @@ mod publishing;
 mod record;
 mod state;
 mod status;
+mod sweep;
 mod tally;
 mod watching;
 mod work;

@@ -30,6 +30,8 @@ pub struct Metrics {
     pub events_written: AtomicU64,
     /// Kubernetes Events that were not written: too many waited, or the API did not take them.
     pub events_dropped: AtomicU64,
+    /// Objects of which what they say was compared with what is served, though nothing had happened.
+    pub compared: AtomicU64,
     /// How long it took from seeing a new generation of an object until all of it was served.
     pub served_seconds: Histogram,
 }
@@ -60,6 +62,7 @@ impl Default for Metrics {
             watch_restarts: AtomicU64::default(),
             events_written: AtomicU64::default(),
             events_dropped: AtomicU64::default(),
+            compared: AtomicU64::default(),
             served_seconds: Histogram::new(SERVED_SECONDS),
         }
     }

@@ -17,7 +17,7 @@ use crate::events::Voice;
 use crate::metrics::count;
 use crate::state::{Asked, Shown, State};
 use crate::status::{Seen, Told, body, digest, keep_others};
-use crate::work::Visit;
+use crate::work::{Visit, spread};
 
 /// Steps of one visit: write down, declare, tell, tidy up, and once more after an edit.
 pub(crate) const STEPS_MAX: usize = 8;
@@ -221,6 +221,8 @@ pub(crate) async fn write_status(
         let status = status(&memory.seen, ctx.clock.now());
         let wanted = digest(&status);
         if !memory.differs(wanted) {
+            let stored = memory.seen.digest;
+            memory.told.get_or_insert(Told { wanted, stored });
             return Ok(());
         }
         memory.writing = true;
@@ -242,7 +244,29 @@ pub(crate) async fn write_status(
         });
     }
     ctx.see(object.kind, written?);
+    if ctx.state().is_overwritten(object) {
+        // Others wrote while the answer was on its way.
+        ctx.push(Id::clone(object));
+    }
     Ok(())
+}
+
+/// Compares what stands in the object with what was told: where others wrote over it, the engine is asked
+/// again what became of the object, so that it is told anew. Returns when to look again, where that was done
+/// a moment ago.
+pub(crate) fn compare(object: &Id, ctx: &Context) -> Option<Visit> {
+    let mut state = ctx.state();
+    let progress = state.progress.get_mut(object)?;
+    if !progress.is_overwritten() {
+        return None;
+    }
+    match progress.mend(Instant::now(), spread(&object.uid.to_string())) {
+        Ok(()) => {
+            progress.asked = Asked::Nothing;
+            None
+        }
+        Err(until) => Some(Visit::At(until)),
+    }
 }
 
 /// Notes that an author was told, and how it looks.

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bindery_core::zones::{ClaimOutcome, SyncEvent, Verdict, Withdrawal, ZoneEvent};
-use bindery_core::{Few, Group, Kind, ObjectRef, Reason, RecordKey, Uid, ZoneKey, pack};
+use bindery_core::{
+    Backoff, Failures, Few, Group, Kind, ObjectRef, Reason, RecordKey, Uid, ZoneKey, pack,
+};
 use bindery_sources::{Catalog, Groups, Id, Meta, Object};
 use tokio::time::Instant;
 
-use crate::events::Voice;
+use crate::events::{Said, Voice};
 use crate::status::{Memory, Seen};
 use crate::zone::ZoneProgress;
 
@@ -55,7 +57,16 @@ struct Underway {
     since: Option<Instant>,
     /// Until when it is not told that it has no zone.
     patience: Option<Instant>,
+    /// How often what others wrote over was put right, and when it may be again.
+    mending: Option<(Failures, Instant)>,
 }
+
+/// How long to wait before what others wrote over is put right once more: two writers that contradict each
+/// other must not keep each other busy.
+const MENDING: Backoff = Backoff {
+    first: Duration::from_millis(500),
+    max: Duration::from_secs(30),
+};
 
 /// What was last done with an object's wishes; the number stands for their content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,6 +105,39 @@ impl Progress {
         self.on_its_way(|way| *way.patience.get_or_insert(until))
     }
 
+    /// What others wrote over is about to be put right; the first time at once.
+    ///
+    /// # Errors
+    /// The time before which it is not to be done again.
+    pub(crate) fn mend(&mut self, now: Instant, salt: u64) -> Result<(), Instant> {
+        self.on_its_way(|way| {
+            let (failures, until) = way
+                .mending
+                .get_or_insert_with(|| (Failures::default(), now));
+            if now < *until {
+                return Err(*until);
+            }
+            if now > *until + MENDING.max {
+                failures.reset();
+            }
+            *until = now + failures.fail(&MENDING, salt);
+            Ok(())
+        })
+    }
+
+    /// Whether others wrote over what was told, and nothing is on its way to put it right.
+    pub(crate) fn is_overwritten(&self) -> bool {
+        self.memory.is_overwritten() && self.receipt.is_none()
+    }
+
+    /// What the object says, be it that others wrote it; where its kind keeps no conditions, what it was
+    /// told.
+    pub(crate) fn says(&self, kind: Kind) -> Option<Shown> {
+        let said = self.memory.seen.said(kind);
+        let said = said.map(|Said { good, reason }| Shown { good, reason });
+        said.or(self.shown)
+    }
+
     /// Changes what is known of it on its way, and keeps that only if something is.
     fn on_its_way<R>(&mut self, change: impl FnOnce(&mut Underway) -> R) -> R {
         let mut way = self.underway.take().unwrap_or_default();
@@ -107,7 +151,12 @@ impl Progress {
 
 impl Underway {
     fn is_over(&self) -> bool {
-        self.free.is_empty() && self.since.is_none() && self.patience.is_none()
+        self.free.is_empty()
+            && self.since.is_none()
+            && self.patience.is_none()
+            && self
+                .mending
+                .is_none_or(|(_, until)| until.elapsed() > MENDING.max)
     }
 }
 
@@ -148,6 +197,12 @@ impl State {
         owned
     }
 
+    /// Whether something else stands in an object's status than what was told.
+    pub(crate) fn is_overwritten(&self, id: &ObjectRef) -> bool {
+        let progress = self.progress.get(id);
+        progress.is_some_and(|progress| progress.memory.is_overwritten())
+    }
+
     /// Takes in an object as it was seen, and returns the objects to visit.
     pub(crate) fn see(
         &mut self,
@@ -169,10 +224,9 @@ impl State {
         if is_new {
             progress.on_its_way(|way| way.since = since);
         }
-        let seen = std::mem::replace(&mut progress.memory.seen, status);
+        progress.memory.seen = status;
         // Somebody wrote over us, or a write of ours whose answer was lost arrived late.
-        if progress.memory.is_overwritten(&seen) {
-            progress.asked = Asked::Nothing;
+        if progress.memory.is_overwritten() {
             affected.insert(id);
         }
         affected

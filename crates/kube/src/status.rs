@@ -64,6 +64,13 @@ impl Seen {
             .map_or(now, |one| one.since)
     }
 
+    /// Why a condition holds, where it does.
+    pub(crate) fn holds(&self, kind: ConditionType) -> Option<Reason> {
+        let mut conditions = self.conditions.iter();
+        let one = conditions.find(|one| one.kind == kind)?;
+        one.reason.filter(|_| one.status == ConditionStatus::True)
+    }
+
     /// What the main condition of an object of this kind says.
     pub(crate) fn said(&self, kind: Kind) -> Option<Said> {
         let find = |kind| self.conditions.iter().find(|one| one.kind == kind);
@@ -118,10 +125,10 @@ impl Memory {
         }
     }
 
-    /// Whether the status is now another than we know of.
-    pub(crate) fn is_overwritten(&self, before: &Seen) -> bool {
-        let known = self.told.map_or(before.digest, |told| told.stored);
-        !self.writing && known != self.seen.digest
+    /// Whether something else stands there than what we wrote last.
+    pub(crate) fn is_overwritten(&self) -> bool {
+        let told = self.told.filter(|_| !self.writing);
+        told.is_some_and(|told| told.stored != self.seen.digest)
     }
 }
 

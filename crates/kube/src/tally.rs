@@ -21,7 +21,8 @@ pub struct Standing {
 pub(crate) fn tally(state: &State) -> BTreeMap<Standing, usize> {
     let mut tally = BTreeMap::new();
     for id in state.catalog.ids() {
-        let shown = state.progress.get(id).and_then(|progress| progress.shown);
+        let progress = state.progress.get(id);
+        let shown = progress.and_then(|progress| progress.says(id.kind));
         let standing = Standing {
             kind: id.kind,
             good: shown.map(|shown| shown.good),

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bindery_core::zones::{Hosting, Tenancy, ZoneDeclaration, ZoneEvent, ZoneState};
-use bindery_core::{FaultKind, Kind, Record, ZoneKey};
+use bindery_core::{ConditionType, FaultKind, Kind, Record, ZoneKey};
 use bindery_sources::{Id, Life, Meta, MetadataPatch, ZoneStanding};
 use tokio::time::Instant;
 
 use crate::cluster::Error;
 use crate::context::{Context, Site, Tenure};
-use crate::events;
+use crate::events::{self, Tone};
 use crate::publishing::{STEPS_MAX, write_status};
 use crate::state::{Shown, State};
 use crate::work::Visit;
@@ -385,14 +385,20 @@ async fn report(object: &Id, ctx: &Context, observed: &Observed) -> Result<Visit
         return Ok(Visit::OnChange);
     };
     let mut wrote = false;
+    let guarded = said.iter().find(|one| one.kind == ConditionType::Guarded);
+    let mut is_news = false;
     write_status(object, ctx, |seen, moment| {
         wrote = true;
+        is_news = guarded.map(|one| one.reason) != seen.holds(ConditionType::Guarded);
         let said = (said.as_slice(), &members);
         conditions::status(observed, said, (seen, moment))
     })
     .await?;
     let ready = &said[0];
     events::tell(object, ctx, ready);
+    if let Some(guarded) = guarded.filter(|_| is_news) {
+        events::push(object, ctx, Tone::Warning, guarded);
+    }
     let shown = Shown {
         good: ready.status == bindery_core::ConditionStatus::True,
         reason: ready.reason,

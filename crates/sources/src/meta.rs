@@ -16,6 +16,9 @@ pub const ADOPT: &str = "bindery.dev/adopt";
 pub const ABANDON: &str = "bindery.dev/abandon";
 /// The annotation on a zone that lets a held plan through: its digest.
 pub const ALLOW_PLAN: &str = "bindery.dev/allow-plan";
+/// The annotation that a folder of manifests puts on a zone which none of its files declares any longer,
+/// with the file that did: the zone is kept until somebody deletes it by name.
+pub const NO_LONGER_DECLARED: &str = "bindery.dev/no-longer-declared";
 /// The annotation on endpoints that says on which cluster their zones are, where several have the name.
 pub const CLUSTER: &str = "bindery.dev/cluster";
 /// The annotation with the name of the zone that a record is in, as bindy's users know it.
@@ -65,6 +68,7 @@ pub struct Meta {
 struct Rare {
     others: Box<[Box<str>]>,
     allowed: Option<Box<str>>,
+    undeclared: Option<Box<str>>,
     cluster: Option<Box<str>>,
 }
 
@@ -85,6 +89,7 @@ impl Meta {
         let rare = Rare {
             others: others.map(|one| one.as_str().into()).collect(),
             allowed: note(ALLOW_PLAN).map(Into::into),
+            undeclared: note(NO_LONGER_DECLARED).map(Into::into),
             cluster: note(CLUSTER).map(Into::into),
         };
         Some(Self {
@@ -121,6 +126,12 @@ impl Meta {
     #[must_use]
     pub fn allowed(&self) -> Option<&str> {
         self.rare.as_ref()?.allowed.as_deref()
+    }
+
+    /// What [`NO_LONGER_DECLARED`] says: the file that declared the object once.
+    #[must_use]
+    pub fn undeclared(&self) -> Option<&str> {
+        self.rare.as_ref()?.undeclared.as_deref()
     }
 
     /// What [`CLUSTER`] says.

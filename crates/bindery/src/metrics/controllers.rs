@@ -75,6 +75,11 @@ impl ControllerNumbers {
                 "Watches that began again with a list",
                 &numbers.watch_restarts,
             ),
+            (
+                "compared",
+                "Objects whose status was compared with what is served, though nothing had happened",
+                &numbers.compared,
+            ),
         ];
         counters(encoder, "bindery_api", &rows)
     }

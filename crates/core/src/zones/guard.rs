@@ -11,7 +11,7 @@ use super::{Zone, Zones, all_types};
 use crate::{
     fault::{Fault, FaultKind},
     name::Name,
-    record::{RecordKey, RecordType, Serial},
+    record::{RecordData, RecordKey, RecordType, Serial},
 };
 
 /// Removals up to this number are never held.
@@ -131,6 +131,35 @@ impl Zone {
             self.parent.mark(key.clone());
             self.guard.passed.insert(key);
         }
+    }
+}
+
+impl Zone {
+    /// How many record sets are in the zone beside those that make it one.
+    pub(super) fn data(&self, name: &Name) -> usize {
+        let bones = self.bones(name);
+        let standing = bones.iter().filter(|key| self.parent.actual(key).is_some());
+        self.parent.children().len() - standing.count()
+    }
+
+    /// The sets that make it a zone: SOA, name servers, and the addresses that it gives to these.
+    fn bones(&self, name: &Name) -> BTreeSet<RecordKey> {
+        let key = |rtype| RecordKey::new(name.clone(), rtype);
+        let servers = self.parent.actual(&key(RecordType::Ns));
+        let servers = servers.map_or(&[][..], |set| set.data());
+        let hosts = servers.iter().filter_map(|data| {
+            let RecordData::Ns(host) = data else {
+                return None;
+            };
+            (self.served && host.is_in(name)).then_some(host)
+        });
+        let glue = hosts.flat_map(|host| {
+            let types = [RecordType::A, RecordType::Aaaa].into_iter();
+            types.map(|rtype| RecordKey::new(host.clone(), rtype))
+        });
+        let apex = [key(RecordType::Soa), key(RecordType::Ns)];
+        let own = self.own.keys().cloned();
+        glue.chain(apex).chain(own).collect()
     }
 }
 

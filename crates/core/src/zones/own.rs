@@ -67,6 +67,12 @@ impl Own {
         self.claims.get(name).map_or(&[], Vec::as_slice)
     }
 
+    /// The sets that the zone itself has.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &RecordKey> {
+        let claims = self.claims.values().flatten();
+        claims.map(|claim| &claim.key)
+    }
+
     /// Whether everything in this set is ours.
     pub(super) fn covers(&self, key: &RecordKey) -> bool {
         self.former.contains(key) || self.claims(&key.name).iter().any(|claim| claim.key == *key)

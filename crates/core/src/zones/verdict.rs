@@ -109,6 +109,9 @@ pub struct ZoneEvent {
     pub foreign: usize,
     /// How many record sets are served for objects.
     pub sets: usize,
+    /// How many record sets are in it beside those that make it a zone: its SOA, its name servers and
+    /// their addresses.
+    pub data: usize,
     /// The plan that is held, if one is.
     pub held: Option<HeldPlan>,
     /// The other servers.
@@ -193,6 +196,7 @@ impl Zones {
             foreign: zone.foreign.len(),
             held: zone.held_plan(),
             sets: zone.parent.wanted_children().len(),
+            data: zone.data(name),
             followers: zone.fleet.states().collect(),
         })
     }

@@ -79,8 +79,23 @@ pub(super) fn conditions(observed: &Observed, members: &MemberList) -> Option<Ve
     ];
     let event = observed.place().and_then(|place| place.event.as_ref());
     let held = event.and_then(|event| event.held.as_ref());
-    conditions.extend(held.map(|plan| condition(ConditionType::Guarded, guarded(plan, observed))));
+    let guarded = held.map(|plan| guarded(plan, observed));
+    let guarded = guarded.or_else(|| undeclared(observed));
+    conditions.extend(guarded.map(|said| condition(ConditionType::Guarded, said)));
     Some(conditions)
+}
+
+/// A zone that no file declares any longer is kept, and its author is told how to let it go.
+fn undeclared(observed: &Observed) -> Option<Said> {
+    let file = observed.meta.undeclared()?;
+    let event = observed.place()?.event.as_ref()?;
+    let object = &observed.meta.object;
+    let message = format!(
+        "{file} no longer declares this zone; it has {} record sets, so it is kept and served: put \
+         it back, or run: kubectl delete dnszone {} -n {}",
+        event.data, object.name, object.namespace
+    );
+    Some((ConditionStatus::True, Reason::NoLongerDeclared, message))
 }
 
 /// What is held and how to let it through.

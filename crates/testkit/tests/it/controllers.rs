@@ -5,6 +5,8 @@ mod clusters;
 mod crowd;
 mod endpoints;
 mod events;
+mod guard;
 mod records;
 mod restart;
+mod statuses;
 mod zones;

@@ -337,6 +337,41 @@ pub(super) fn refusing(api: &EmbeddedApi, refused: Refused) -> Client {
     Client::new(Refusing { inner, refused }, "default")
 }
 
+/// A client of the API whose answers to written statuses come late, though they are carried out at once.
+pub(super) fn slow(api: &EmbeddedApi, late: Duration) -> Client {
+    let inner = api.service();
+    Client::new(Slow { inner, late }, "default")
+}
+
+#[derive(Clone)]
+struct Slow {
+    inner: ApiService,
+    late: Duration,
+}
+
+impl Service<Request<kube::client::Body>> for Slow {
+    type Response = Response<ApiBody>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
+        let Self { mut inner, late } = self.clone();
+        let is_status = request.uri().path().ends_with("/status");
+        Box::pin(async move {
+            let response = inner.call(request).await?;
+            if is_status {
+                // On virtual time, as a busy server or network: pause between polls.
+                tokio::time::sleep(late).await;
+            }
+            Ok(response)
+        })
+    }
+}
+
 /// Which requests are refused, by method and path.
 type Refused = fn(&Method, &str) -> bool;
 

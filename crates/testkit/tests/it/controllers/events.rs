@@ -187,7 +187,7 @@ async fn about(bench: &Bench, name: &str) -> Vec<Event> {
     events.items
 }
 
-async fn lines(bench: &Bench, name: &str) -> Vec<String> {
+pub(super) async fn lines(bench: &Bench, name: &str) -> Vec<String> {
     let mut lines: Vec<String> = about(bench, name)
         .await
         .into_iter()

@@ -261,21 +261,6 @@ spec: {{name: {host}, {spec}}}
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_do_to_a_status_is_put_right() {
-    let bench = with_www().await;
-    bench.settle().await;
-    let api = kube::api::Api::<bindery_api::ARecord>::namespaced(bench.client.clone(), "default");
-    let wrong = json!({"status": {"addresses": "198.51.100.1", "conditions": []}});
-    let params = kube::api::PatchParams::default();
-    api.patch_status("www", &params, &kube::api::Patch::Merge(&wrong))
-        .await
-        .expect("anybody with the right may write a status");
-    bench.until_ready("ARecord/www").await;
-    let www = bench.get("ARecord/www").await.expect("it is there");
-    assert_eq!(www.data["status"]["addresses"], "192.0.2.1");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_foreign_value_beside_ours_survives_everything() {
     let bench = Bench::external(&[]).await;
     bench.create(ZONE).await;
