@@ -82,6 +82,8 @@ vocabulary! {
         Conflict,
         /// The name exists in DNS and was not written by Bindery.
         NotOwned,
+        /// It stands in its zone, but resolvers are answered from elsewhere.
+        Delegated,
         /// The object's author has to correct it.
         Invalid,
         /// The kind or type is known but not published by this version.

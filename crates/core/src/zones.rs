@@ -4,6 +4,7 @@
 //! tell. Nothing here waits, writes or looks at a clock: `now` is given, as time since any start.
 
 mod completions;
+mod cuts;
 mod drift;
 mod followers;
 mod guard;
@@ -37,6 +38,7 @@ use crate::{
 };
 
 pub use self::{
+    cuts::Cut,
     guard::HeldPlan,
     own::restored,
     protocol::{
@@ -99,6 +101,8 @@ struct Zone {
     drifted: bool,
     /// Sets in which nothing is ours.
     foreign: BTreeSet<RecordKey>,
+    /// Names in it that are answered from elsewhere.
+    cuts: cuts::Cuts,
     guard: guard::Guard,
     fault: Option<Fault>,
     attempts: u32,

@@ -243,6 +243,7 @@ impl Zones {
             return;
         };
         zone.foreign.clear();
+        zone.cuts.clear();
         let keys: Vec<RecordKey> = zone.parent.children().keys().cloned().collect();
         for key in keys {
             self.weigh(name, &key);

@@ -114,6 +114,8 @@ impl Zones {
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };
+        let stands = zone.parent.actual(key).is_some();
+        zone.cuts.note(name, key, stands);
         let changed = if is_foreign {
             zone.foreign.insert(key.clone())
         } else {

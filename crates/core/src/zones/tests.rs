@@ -1,5 +1,6 @@
 //! The state machine driven to rest against a plain model of a name server.
 
+mod cuts;
 mod flood;
 mod followers;
 mod guard;
@@ -84,6 +85,13 @@ impl World {
             }
         }
         panic!("the zones do not come to rest");
+    }
+
+    /// Lets time pass until servers were looked at again, and everything that follows from it is done.
+    fn look(&mut self) {
+        self.now += Duration::from_mins(1);
+        self.zones.wake(self.now);
+        self.settle();
     }
 
     fn carry_out(&mut self, zone: &Name, step: Step) -> Completion {

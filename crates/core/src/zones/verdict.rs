@@ -1,6 +1,6 @@
 //! What became of claims and zones, as it is told to listeners.
 
-use super::{HeldPlan, Zone, Zones, ancestry};
+use super::{Cut, HeldPlan, Zone, Zones, ancestry};
 use crate::{
     claim::{Claim, Kept},
     fault::{Fault, FaultKind},
@@ -40,6 +40,8 @@ pub enum Verdict {
     Failing(Fault),
     /// Served by the lead and verified there, and some other server is late.
     Lagging(Fault),
+    /// It stands in the zone, but whoever asks for it is answered from elsewhere.
+    Occluded(Cut),
 }
 
 /// What became of one claim of an object.
@@ -122,6 +124,7 @@ impl Zones {
     /// What changed for objects since the last call; an object whose claims are still on their way
     /// is told of later.
     pub fn take_events(&mut self) -> Vec<SyncEvent> {
+        self.tell_cuts();
         let owners = std::mem::take(&mut self.owner_news);
         owners
             .iter()
@@ -260,6 +263,11 @@ impl Zones {
                 held: loser.held,
             };
         }
+        let cut = self.cut_over(zone, &claim.zone, &claim.key);
+        // A server that answers from elsewhere shows nothing of what was written here.
+        if let Some(cut @ Cut::Zone(_)) = cut {
+            return Verdict::Occluded(cut);
+        }
         if let Some(sick) = zone.sick.get(&claim.key) {
             return sick.verdict.clone();
         }
@@ -269,7 +277,7 @@ impl Zones {
             return late.map_or(Verdict::Queued, Verdict::Lagging);
         }
         match (&zone.fault, settled, zone.serial) {
-            (_, true, Some(serial)) => Verdict::Programmed(serial),
+            (_, true, Some(serial)) => cut.map_or(Verdict::Programmed(serial), Verdict::Occluded),
             (Some(fault), _, _) if zone.parent.is_open() => Verdict::Failing(fault.clone()),
             (Some(fault), _, _) => Verdict::ZoneNotReady(fault.clone()),
             (None, _, _) => Verdict::Queued,

@@ -112,7 +112,14 @@ impl Server {
             return Err(self.query_refused(zone, answer.head.rcode));
         }
         if let Some(set) = self.set_in(&answer.answer, key)? {
-            return Ok(Seen::Set(set));
+            // A referral has its servers elsewhere: this is the answer of the zone below the cut, which
+            // is on the same server.
+            let is_below = key.rtype == RecordType::Ns && key.name != *zone;
+            return Ok(if is_below {
+                Seen::Hidden
+            } else {
+                Seen::Set(set)
+            });
         }
         if answer.head.authoritative {
             return Ok(Seen::Nothing);

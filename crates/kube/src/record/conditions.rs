@@ -173,6 +173,10 @@ pub(crate) fn told(outcome: &ClaimOutcome) -> Result<(), (Reason, String)> {
             Reason::ReconcileFailed,
             format!("the server refused {key}: {fault}"),
         )),
+        Verdict::Occluded(cut) => Err((
+            Reason::Delegated,
+            format!("{key} is in zone {zone}, but nobody gets it from there: {cut}"),
+        )),
         Verdict::Lagging(fault) => Err((
             Reason::ServerBehind,
             format!("{key} is not served by every server of {zone} yet: {fault}"),

@@ -12,7 +12,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::ask;
-use crate::scene::{Case, Scene, cases};
+use crate::scene::{self, Case, Scene, cases};
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![
@@ -25,6 +25,7 @@ pub(crate) fn cases() -> Vec<Case> {
         an_alias_is_read_as_itself,
         the_servers_of_a_delegation_are_read,
         glue_and_what_lies_below_a_delegation_are_read,
+        a_delegation_to_a_zone_on_the_same_server_is_read,
         a_thousand_sets_are_read_back,
         a_plan_is_applied_and_read_back,
         a_plan_for_a_changed_set_is_refused,
@@ -179,6 +180,21 @@ async fn glue_and_what_lies_below_a_delegation_are_read(scene: Scene) -> Result<
         "{found:?}"
     );
     ensure!(found[2].is_none() && found[3].is_none(), "{found:?}");
+    Ok(())
+}
+
+async fn a_delegation_to_a_zone_on_the_same_server_is_read(scene: Scene) -> Result<()> {
+    let below = scene.name("sub");
+    let lines = [
+        "@ 60 IN SOA ns.@ hostmaster.@ 1 60 60 60 60",
+        "@ 60 IN NS other.@",
+    ];
+    let records: Vec<_> = lines.map(|line| scene::record(&below, line)).into();
+    scene.host.create(&below, &records).await?;
+    let found = read(&scene, &[("sub", Ns)]).await;
+    scene.host.delete(&below).await?;
+    let wanted = format!("300 ns.example.net.,ns.sub.{}", scene.zone);
+    ensure!(found?[0].as_deref() == Some(wanted.as_str()));
     Ok(())
 }
 

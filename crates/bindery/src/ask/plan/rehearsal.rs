@@ -399,6 +399,7 @@ fn obstacle(claim: &Claim, verdict: &Verdict) -> Option<String> {
         Verdict::NotOwned => Some(format!(
             "{key} is in DNS already and Bindery did not write it"
         )),
+        Verdict::Occluded(cut) => Some(format!("{key} would stand there, but {cut}")),
         Verdict::Rejected(fault) | Verdict::Failing(fault) | Verdict::Lagging(fault) => {
             Some(fault.to_string())
         }
