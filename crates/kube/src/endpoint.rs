@@ -8,7 +8,7 @@ use bindery_sources::{Id, Life};
 use crate::cluster::Error;
 use crate::context::Context;
 use crate::events;
-use crate::publishing::{self, News, Plan, STEPS_MAX};
+use crate::publishing::{self, FirstWord, News, Plan, STEPS_MAX};
 use crate::work::Visit;
 
 /// Moves the endpoints of one object closer to their declaration. Safe to call at any time.
@@ -18,6 +18,11 @@ pub(crate) async fn reconcile(object: &Id, ctx: &Context) -> Result<Visit, Error
         let observed = publishing::observe(object, ctx);
         match publishing::plan(observed) {
             Plan::Rest => return Ok(later.unwrap_or(Visit::OnChange)),
+            Plan::Await(news) => match publishing::first_word(object, ctx) {
+                FirstWord::Said => return Ok(later.unwrap_or(Visit::OnChange)),
+                FirstWord::Wait(visit) => return Ok(visit),
+                FirstWord::Due => report(object, ctx, &news).await?,
+            },
             Plan::Report(news) => {
                 if let Some(visit) = publishing::patience(object, ctx, &news) {
                     return Ok(visit);

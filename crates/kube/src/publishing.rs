@@ -25,6 +25,21 @@ pub(crate) const STEPS_MAX: usize = 8;
 /// How long an object may be without a zone before its author is told for the first time.
 const PATIENCE: Duration = Duration::from_millis(250);
 
+/// How long an object may be without any condition while the outcome is not known: people and programs
+/// that wait for one are to see within a second that somebody is at work, whatever the servers do. Nearly
+/// every outcome is known much sooner, so that this costs no write.
+const FIRST_WORD: Duration = Duration::from_millis(700);
+
+/// Whether an object whose outcome is not known yet is to be told so.
+pub(crate) enum FirstWord {
+    /// It has a condition already.
+    Said,
+    /// Not before this visit.
+    Wait(Visit),
+    /// Now.
+    Due,
+}
+
 /// What is known of an object.
 pub(crate) struct Observed {
     decision: Decision,
@@ -46,6 +61,8 @@ pub(crate) enum Plan {
     Declare(Vec<Part>, u64),
     /// Its author is to be told.
     Report(Box<News>),
+    /// The outcome is not known yet; its author is to be told that, if nothing else was said.
+    Await(Box<News>),
     /// Nothing, until something changes.
     Rest,
 }
@@ -61,6 +78,8 @@ pub(crate) struct News {
     /// What became of its claims; `None` where they were held back.
     pub(crate) receipt: Option<Arc<SyncEvent>>,
     content: u64,
+    /// The outcome is still to come.
+    is_early: bool,
 }
 
 /// Looks at an object; `None` where it is gone.
@@ -106,8 +125,8 @@ pub(crate) fn plan(observed: Option<Observed>) -> Plan {
         zone_names,
     } = observed;
     let content = content(&decision, generation);
-    let news = |receipt| {
-        Plan::Report(Box::new(News {
+    let news = |receipt, is_early| {
+        Box::new(News {
             generation,
             life: life.unwrap_or(Life::Deleting),
             zones: decision.zones.iter().cloned().zip(zone_names).collect(),
@@ -115,21 +134,23 @@ pub(crate) fn plan(observed: Option<Observed>) -> Plan {
             wishes: decision.wishes,
             receipt,
             content,
-        }))
+            is_early,
+        })
     };
     match (decision.step, asked) {
         (Step::Admit(patch), _) => Plan::Write(patch),
         (Step::Hold, Asked::Held(told)) if told == content => Plan::Rest,
-        (Step::Hold, _) => news(None),
+        (Step::Hold, _) => Plan::Report(news(None, false)),
         (Step::Declare(_), Asked::Declared(declared)) if declared == content => {
             match (receipt, life) {
                 // What vanished has no status; it is only waited for.
                 (_, None) if settled => Plan::Forget,
                 (_, None) => Plan::Rest,
-                (Some(receipt), Some(_)) => news(Some(receipt)),
-                (None, Some(_)) => match decision.settled {
-                    Some(patch) if settled => Plan::Write(patch),
-                    Some(_) | None => Plan::Rest,
+                (Some(receipt), Some(_)) => Plan::Report(news(Some(receipt), false)),
+                (None, Some(life)) => match &decision.settled {
+                    Some(patch) if settled => Plan::Write(patch.clone()),
+                    Some(_) | None if life == Life::Deleting => Plan::Rest,
+                    Some(_) | None => Plan::Await(news(None, true)),
                 },
             }
         }
@@ -152,7 +173,7 @@ pub(crate) async fn apply(object: &Id, ctx: &Context, plan: Plan) -> Result<(), 
             ctx.see(object.kind, newest);
         }
         Plan::Declare(parts, content) => declare(object, ctx, parts, content),
-        Plan::Report(_) | Plan::Rest => {}
+        Plan::Report(_) | Plan::Await(_) | Plan::Rest => {}
     }
     Ok(())
 }
@@ -198,6 +219,24 @@ pub(crate) fn patience(object: &Id, ctx: &Context, news: &News) -> Option<Visit>
     let now = Instant::now();
     let until = progress.patience(now + PATIENCE);
     (now < until).then_some(Visit::At(until))
+}
+
+/// Whether an object whose outcome is not known yet is to be told so.
+pub(crate) fn first_word(object: &Id, ctx: &Context) -> FirstWord {
+    let mut state = ctx.state();
+    let Some(progress) = state.progress.get_mut(object) else {
+        return FirstWord::Said;
+    };
+    if progress.memory.told.is_some() || !progress.memory.seen.is_blank() {
+        return FirstWord::Said;
+    }
+    let now = Instant::now();
+    let until = progress.patience(now + FIRST_WORD);
+    if now < until {
+        FirstWord::Wait(Visit::At(until))
+    } else {
+        FirstWord::Due
+    }
 }
 
 /// Writes a status if it differs from the one that stands.
@@ -271,6 +310,9 @@ pub(crate) fn compare(object: &Id, ctx: &Context) -> Option<Visit> {
 
 /// Notes that an author was told, and how it looks.
 pub(crate) fn told(object: &Id, ctx: &Context, news: &News, shown: Shown) {
+    if news.is_early {
+        return;
+    }
     let mut state = ctx.state();
     forget_receipt(&mut state, object, news);
     let ids = news.zones.iter().map(|(id, _)| Id::clone(id)).collect();

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::cluster::Error;
 use crate::context::{Context, Site, Tenure};
 use crate::events::{self, Tone};
-use crate::publishing::{STEPS_MAX, write_status};
+use crate::publishing::{self, FirstWord, STEPS_MAX, write_status};
 use crate::state::{Shown, State};
 use crate::work::Visit;
 
@@ -381,8 +381,13 @@ async fn report(object: &Id, ctx: &Context, observed: &Observed) -> Result<Visit
     }
     // Listing the zone's objects is dear, so it is not done for each of them that changes.
     let members = conditions::MemberList::new(&ctx.state(), object);
-    let Some(said) = conditions::conditions(observed, &members) else {
-        return Ok(Visit::OnChange);
+    let said = match conditions::conditions(observed, &members) {
+        Some(said) => said,
+        None => match publishing::first_word(object, ctx) {
+            FirstWord::Said => return Ok(Visit::OnChange),
+            FirstWord::Wait(visit) => return Ok(visit),
+            FirstWord::Due => conditions::first_conditions(observed, &members),
+        },
     };
     let mut wrote = false;
     let guarded = said.iter().find(|one| one.kind == ConditionType::Guarded);

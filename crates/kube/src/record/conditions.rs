@@ -94,7 +94,8 @@ fn verdict(news: &News) -> (ConditionStatus, Reason, String) {
         return no(reason, message);
     }
     let Some(outcome) = outcome(news) else {
-        return no(Reason::Progressing, "it is not published yet".to_owned());
+        let message = "no server of its zone has confirmed it yet".to_owned();
+        return no(Reason::Progressing, message);
     };
     match (told(outcome), withdrawal) {
         (Ok(()), Some(Withdrawal::Failing(fault))) => {

@@ -62,7 +62,17 @@ impl MemberList {
 
 /// Ready, Progressing and Degraded; `None` while there is nothing to tell yet.
 pub(super) fn conditions(observed: &Observed, members: &MemberList) -> Option<Vec<Condition>> {
-    let ready = ready(observed)?;
+    Some(said(ready(observed)?, observed, members))
+}
+
+/// The same while its servers have not answered yet.
+pub(super) fn first_conditions(observed: &Observed, members: &MemberList) -> Vec<Condition> {
+    let message = "its servers have not confirmed it yet".to_owned();
+    let ready = (ConditionStatus::False, Reason::Progressing, message);
+    said(ready, observed, members)
+}
+
+fn said(ready: Said, observed: &Observed, members: &MemberList) -> Vec<Condition> {
     let degraded = degraded(&ready, members, observed);
     let progressing = progressing(&ready, observed);
     let condition = |kind, (status, reason, message)| Condition {
@@ -82,7 +92,7 @@ pub(super) fn conditions(observed: &Observed, members: &MemberList) -> Option<Ve
     let guarded = held.map(|plan| guarded(plan, observed));
     let guarded = guarded.or_else(|| undeclared(observed));
     conditions.extend(guarded.map(|said| condition(ConditionType::Guarded, said)));
-    Some(conditions)
+    conditions
 }
 
 /// A zone that no file declares any longer is kept, and its author is told how to let it go.

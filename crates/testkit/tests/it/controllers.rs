@@ -8,5 +8,6 @@ mod events;
 mod guard;
 mod records;
 mod restart;
+mod silence;
 mod statuses;
 mod zones;

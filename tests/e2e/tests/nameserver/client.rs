@@ -186,8 +186,8 @@ async fn glue_and_what_lies_below_a_delegation_are_read(scene: Scene) -> Result<
 async fn a_delegation_to_a_zone_on_the_same_server_is_read(scene: Scene) -> Result<()> {
     let below = scene.name("sub");
     let lines = [
-        "@ 60 IN SOA ns.@ hostmaster.@ 1 60 60 60 60",
-        "@ 60 IN NS other.@",
+        "@ 60 IN SOA ns.example.net. hostmaster.@ 1 60 60 60 60",
+        "@ 60 IN NS other.example.net.",
     ];
     let records: Vec<_> = lines.map(|line| scene::record(&below, line)).into();
     scene.host.create(&below, &records).await?;

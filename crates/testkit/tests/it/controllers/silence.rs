@@ -1,0 +1,68 @@
+//! Servers that do not answer: somebody is told within a second all the same.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bindery_kube::Tenure;
+use bindery_testkit::{FakeNameServer, Fate, Faults, Operation};
+use tokio::time::Instant;
+
+use super::bench::{Bench, WWW, ZONE};
+
+/// A server that answers nothing for a long time, from when it is told to.
+#[derive(Clone, Default)]
+struct Hung(Arc<AtomicBool>);
+
+impl Hung {
+    fn hang(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Faults for Hung {
+    fn fate(&self, _operation: Operation) -> (Fate, Duration) {
+        let hung = self.0.load(Ordering::Relaxed);
+        let takes = if hung {
+            Duration::from_hours(1)
+        } else {
+            Duration::ZERO
+        };
+        (Fate::Pass, takes)
+    }
+}
+
+async fn bench(hung: &Hung) -> Bench {
+    let mut bench = Bench::stopped(Tenure::Managed).await;
+    bench.server = FakeNameServer::new(hung.clone());
+    bench.start();
+    bench
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_zone_and_a_new_record_have_a_condition_within_a_second() {
+    let hung = Hung::default();
+    hung.hang();
+    let bench = bench(&hung).await;
+    let begun = Instant::now();
+    bench.create(ZONE).await;
+    bench.create(WWW).await;
+    bench
+        .until("DNSZone/example", "Ready", "-Progressing")
+        .await;
+    bench.until("ARecord/www", "Ready", "-Progressing").await;
+    assert!(begun.elapsed() <= Duration::from_secs(1), "virtual time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_record_in_a_zone_whose_server_hangs_has_a_condition_within_a_second() {
+    let hung = Hung::default();
+    let bench = bench(&hung).await;
+    bench.create(ZONE).await;
+    bench.until_ready("DNSZone/example").await;
+    hung.hang();
+    let begun = Instant::now();
+    bench.create(WWW).await;
+    bench.until("ARecord/www", "Ready", "-Progressing").await;
+    assert!(begun.elapsed() <= Duration::from_secs(1), "virtual time");
+}
