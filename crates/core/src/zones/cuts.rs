@@ -65,12 +65,8 @@ pub(super) struct Cuts {
 impl Cuts {
     /// Notes whether a set of this key stands, in the zone of this name.
     pub(super) fn note(&mut self, zone: &Name, key: &RecordKey, stands: bool) {
-        let cuts = match key.rtype {
-            RecordType::Ns => key.name != *zone,
-            DNAME => true,
-            _ => false,
-        };
-        if !cuts {
+        let delegates = key.rtype == RecordType::Ns && key.name != *zone;
+        if !delegates && key.rtype != DNAME {
             return;
         }
         let before = self.known.get(&key.name);
