@@ -108,18 +108,30 @@ impl EmbeddedApi {
             Storage::Disk(folder) => Store::on_disk(folder)?,
             Storage::Memory => Store::in_memory(),
         };
+        Ok(Self::with_store(store, options.environment))
+    }
+
+    fn with_store(store: Store, environment: Arc<dyn Environment>) -> Self {
         let core = Core {
             store,
             registry: Registry::new(),
-            environment: options.environment,
+            environment,
             tally: Tally::default(),
         };
-        let version = core.create_namespaces();
         // A failure shows in the log and in the first write; opening has nothing to add.
-        let _settled = futures::executor::block_on(core.store.settled(version));
-        Ok(Self {
+        if let Some(version) = core.create_namespaces() {
+            let _settled = futures::executor::block_on(core.store.settled(version));
+        }
+        Self {
             core: Arc::new(core),
-        })
+        }
+    }
+
+    /// Why writes are refused, while the disk takes none; it says what to do.
+    #[must_use]
+    pub fn refusal(&self) -> Option<Arc<str>> {
+        let refused = self.core.store.refused();
+        refused.map(|refused| refused.message)
     }
 
     /// How many requests were answered since the start, by verb and HTTP code, in that order.
@@ -140,8 +152,8 @@ impl EmbeddedApi {
 
 impl Core {
     /// The namespaces every cluster has.
-    fn create_namespaces(&self) -> u64 {
-        let mut transaction = self.store.begin();
+    fn create_namespaces(&self) -> Option<u64> {
+        let mut transaction = self.store.begin().ok()?;
         for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
             let id = ObjectId {
                 resource: "namespaces".into(),
@@ -163,7 +175,7 @@ impl Core {
         }
         // Nobody can have seen anything of this store before it was opened.
         transaction.forget_past();
-        transaction.finish()
+        Some(transaction.finish())
     }
 
     /// The current time as Kubernetes writes it.

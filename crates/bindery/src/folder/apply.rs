@@ -16,6 +16,8 @@ use super::{FILE, FILE_HASH};
 
 /// The field manager of what files declare.
 const MANAGER: &str = "bindery-up";
+/// Objects of one page of a list.
+const PAGE_LEN: u32 = 500;
 /// Requests under way at a time, so that they share the fsyncs of the API's group commit.
 const REQUESTS_MAX: usize = 32;
 
@@ -57,29 +59,42 @@ impl Applier {
                     continue;
                 }
                 let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
-                let list = api.list_metadata(&kube::api::ListParams::default()).await;
-                let list = list.with_context(|| format!("cannot list {}", resource.plural))?;
-                for object in list.items {
-                    let note = |name: &str| object.annotations().get(name).cloned();
-                    if let Some(file) = note(FILE) {
-                        let (version, kind) = (&resource.api_version, &resource.kind);
-                        let namespace = object.namespace();
-                        let name = object.name_any();
-                        let key = Key::new(version, kind, namespace.as_deref(), &name);
-                        let hash = note(FILE_HASH).unwrap_or_default();
-                        known.insert(
-                            key,
-                            Origin {
-                                file,
-                                hash,
-                                api_version: version.clone(),
-                            },
-                        );
-                    }
-                }
+                self.fetch_origins(&api, &resource, &mut known).await?;
             }
         }
         Ok(known)
+    }
+
+    /// Where the objects of one kind came from, a page at a time: all of them at once would take more
+    /// memory than everything else.
+    async fn fetch_origins(
+        &self,
+        api: &Api<DynamicObject>,
+        resource: &ApiResource,
+        known: &mut Known,
+    ) -> Result<()> {
+        let mut params = kube::api::ListParams::default().limit(PAGE_LEN);
+        loop {
+            let list = api.list_metadata(&params).await;
+            let list = list.with_context(|| format!("cannot list {}", resource.plural))?;
+            for object in list.items {
+                let note = |name: &str| object.annotations().get(name).cloned();
+                let Some(file) = note(FILE) else { continue };
+                let (version, kind) = (&resource.api_version, &resource.kind);
+                let namespace = object.namespace();
+                let key = Key::new(version, kind, namespace.as_deref(), &object.name_any());
+                let origin = Origin {
+                    file,
+                    hash: note(FILE_HASH).unwrap_or_default(),
+                    api_version: version.clone(),
+                };
+                known.insert(key, origin);
+            }
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(()),
+            }
+        }
     }
 
     /// Applies documents of one stage, many at a time.

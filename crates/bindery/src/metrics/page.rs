@@ -30,6 +30,7 @@ pub(crate) struct Sources {
     registry: Registry,
     readiness: Readiness,
     controllers: Handle,
+    api: Option<EmbeddedApi>,
 }
 
 impl Sources {
@@ -45,12 +46,15 @@ impl Sources {
             registry,
             readiness,
             controllers,
+            api: None,
         }
     }
 
-    /// Numbers of the embedded API too.
+    /// Numbers of the embedded API too, and whether it can be written.
     pub(crate) fn with_api(mut self, api: EmbeddedApi) -> Self {
-        self.registry.register_collector(Box::new(ApiNumbers(api)));
+        let numbers = ApiNumbers(api.clone());
+        self.registry.register_collector(Box::new(numbers));
+        self.api = Some(api);
         self
     }
 }
@@ -110,6 +114,10 @@ async fn metrics(State(sources): State<Arc<Sources>>, headers: HeaderMap) -> Res
 }
 
 async fn readyz(State(sources): State<Arc<Sources>>) -> impl IntoResponse {
+    let refusal = sources.api.as_ref().and_then(EmbeddedApi::refusal);
+    if let Some(refusal) = refusal {
+        return (StatusCode::SERVICE_UNAVAILABLE, format!("{refusal}\n"));
+    }
     let mut waiting = sources.readiness.waiting();
     if sources.controllers.is_deaf() {
         waiting.push("the Kubernetes API, where every watch fails".into());

@@ -137,7 +137,7 @@ impl Core {
         let id = call.target.id_of(&name);
         let kinds = self.registry.current(&self.store);
         let now = self.now();
-        let mut transaction = self.store.begin();
+        let mut transaction = self.begin()?;
         if call.target.kind.custom.is_some() {
             check_definition_lives(&transaction, &id)?;
         }
@@ -218,11 +218,16 @@ impl Core {
         }
     }
 
+    /// Begins a group of writes.
+    pub(crate) fn begin(&self) -> Result<Transaction<'_>, Failure> {
+        let begun = self.store.begin();
+        begun.map_err(|refused| Failure::unwritten(&refused))
+    }
+
     /// Waits until a staged write is durable.
     pub(crate) async fn settle(&self, version: u64) -> Result<(), Failure> {
-        self.store.settled(version).await.map_err(|_| {
-            Failure::internal("the write could not be made durable; see the log of this process")
-        })
+        let settled = self.store.settled(version).await;
+        settled.map_err(|refused| Failure::unwritten(&refused))
     }
 }
 

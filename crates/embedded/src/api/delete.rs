@@ -109,7 +109,7 @@ impl Core {
         let kind = &call.target.kind;
         let kinds = self.registry.current(&self.store);
         let now = self.now();
-        let mut transaction = self.store.begin();
+        let mut transaction = self.begin()?;
         let stored = transaction
             .get(id)
             .ok_or_else(|| Failure::not_found(kind.subject(), &id.name))?;

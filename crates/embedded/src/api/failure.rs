@@ -3,6 +3,7 @@
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
+use super::store::Refused;
 use crate::schema::Cause;
 
 /// One failed call, ready to be answered as a `Status` object.
@@ -110,6 +111,15 @@ impl Failure {
 
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    }
+
+    /// The disk did not take it.
+    pub(crate) fn unwritten(refused: &Refused) -> Self {
+        if refused.is_full {
+            let code = StatusCode::INSUFFICIENT_STORAGE;
+            return Self::new(code, "InsufficientStorage", &*refused.message);
+        }
+        Self::internal(&*refused.message)
     }
 
     /// The path leads to nothing that is served.

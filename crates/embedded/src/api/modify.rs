@@ -182,7 +182,7 @@ impl Core {
                         before.version,
                     )
                 } else {
-                    match self.stage_change(&before, &mut value) {
+                    match self.stage_change(&before, &mut value)? {
                         Some(staged) => staged,
                         None => continue,
                     }
@@ -219,16 +219,20 @@ impl Core {
     }
 
     /// Stages the change if `before` is still the newest state.
-    fn stage_change(&self, before: &Arc<Stored>, value: &mut Value) -> Option<(Arc<Stored>, u64)> {
+    fn stage_change(
+        &self,
+        before: &Arc<Stored>,
+        value: &mut Value,
+    ) -> Result<Option<(Arc<Stored>, u64)>, Failure> {
         let kinds = self.registry.current(&self.store);
         let now = self.now();
-        let mut transaction = self.store.begin();
-        let newest = transaction.get(&before.id)?;
-        if newest.version != before.version {
-            return None;
+        let mut transaction = self.begin()?;
+        let newest = transaction.get(&before.id);
+        if newest.is_none_or(|newest| newest.version != before.version) {
+            return Ok(None);
         }
         let stored = Cascade::new(&mut transaction, &kinds, &now).write(&before.id, value);
-        Some((stored, transaction.finish()))
+        Ok(Some((stored, transaction.finish())))
     }
 
     /// Checks a change and completes it with what the client may not set.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::store::Packed;
+
 /// Where an object lives: resource (`plural.group`), namespace (empty if cluster-scoped) and name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ObjectId {
@@ -23,16 +25,16 @@ pub(crate) struct Owner {
     pub(crate) blocks: bool,
 }
 
-/// One version of one object. The JSON is kept as bytes only; a parsed tree costs several times more
-/// memory and is needed only when the object is written.
+/// One version of one object. The JSON is kept as a packed text only; a parsed tree costs many times
+/// more memory and is needed only when the object is written.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) id: ObjectId,
     pub(crate) version: u64,
     pub(crate) uid: Arc<str>,
     pub(crate) api_version: Box<str>,
-    pub(crate) bytes: Bytes,
-    pub(crate) labels: Box<[(Box<str>, Box<str>)]>,
+    pub(crate) packed: Packed,
+    labels: Labels,
     pub(crate) owners: Box<[Owner]>,
     pub(crate) deleting: bool,
     /// Waits for its dependents before it goes (`foregroundDeletion` among its finalizers).
@@ -40,25 +42,14 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Reads the indexed fields of `value` and serializes it.
+    /// Reads the indexed fields of `value` and serializes it. It is not packed: nobody keeps it.
     pub(crate) fn new(id: ObjectId, version: u64, value: &Value) -> Self {
-        // Without the room that the text grew into: up to half of what is kept would be air.
-        let text = serde_json::to_vec(value).expect("a tree of JSON has only texts for names");
-        let bytes = Bytes::from(text.into_boxed_slice());
-        Self::with_bytes(id, version, value, bytes)
+        Self::with_text(id, version, value, Packed::plain(serialized(value)))
     }
 
-    /// The same for an object whose serialized form is at hand (read back from disk).
-    pub(crate) fn with_bytes(id: ObjectId, version: u64, value: &Value, bytes: Bytes) -> Self {
+    /// The same for an object whose serialized form is at hand.
+    pub(crate) fn with_text(id: ObjectId, version: u64, value: &Value, packed: Packed) -> Self {
         let metadata = &value["metadata"];
-        let labels = metadata["labels"]
-            .as_object()
-            .map_or_else(Box::default, |labels| {
-                labels
-                    .iter()
-                    .map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or("").into()))
-                    .collect()
-            });
         let owners = metadata["ownerReferences"]
             .as_array()
             .map_or_else(Box::default, |owners| owners.iter().map(owner).collect());
@@ -68,17 +59,59 @@ impl Stored {
             version,
             uid: metadata["uid"].as_str().unwrap_or_default().into(),
             api_version: value["apiVersion"].as_str().unwrap_or_default().into(),
-            bytes,
-            labels,
+            packed,
+            labels: Labels::of(&metadata["labels"]),
             owners,
             deleting: metadata.get("deletionTimestamp").is_some(),
             foreground,
         }
     }
 
+    /// The object as JSON.
+    pub(crate) fn text(&self) -> Bytes {
+        self.packed.text()
+    }
+
     /// The object as a tree.
     pub(crate) fn value(&self) -> Value {
-        serde_json::from_slice(&self.bytes).expect("the store serialized these bytes itself")
+        serde_json::from_slice(&self.text()).expect("the store serialized this text itself")
+    }
+
+    /// The value of a label.
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
+        self.labels.get(key)
+    }
+}
+
+/// An object as JSON.
+pub(crate) fn serialized(value: &Value) -> Vec<u8> {
+    serde_json::to_vec(value).expect("a tree of JSON has only texts for names")
+}
+
+/// Labels in one piece: each key and each value ends with a line, which neither can hold.
+#[derive(Debug)]
+struct Labels(Box<str>);
+
+impl Labels {
+    fn of(labels: &Value) -> Self {
+        let mut text = String::new();
+        for (key, value) in labels.as_object().into_iter().flatten() {
+            text.push_str(key);
+            text.push('\n');
+            text.push_str(value.as_str().unwrap_or_default());
+            text.push('\n');
+        }
+        Self(text.into())
+    }
+
+    fn get(&self, key: &str) -> Option<&str> {
+        let mut lines = self.0.lines();
+        while let (Some(held), Some(value)) = (lines.next(), lines.next()) {
+            if held == key {
+                return Some(value);
+            }
+        }
+        None
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) fn list(call: &Call, meta: &ListMeta, items: &[Arc<Stored>]) -> Reply
     }
     let bytes = match call.form {
         Form::Object => {
-            let each = items.iter().map(|stored| in_version(kind, stored));
+            let each = items.iter().map(|item| in_version(kind, item));
             list_bytes(&kind.list_kind, &kind.api_version, &metadata, each)
         }
         Form::Metadata => {
@@ -130,7 +130,7 @@ pub(crate) fn convert(value: &mut Value, api_version: &str) {
 
 fn in_version(kind: &Kind, stored: &Stored) -> Bytes {
     if *stored.api_version == *kind.api_version {
-        return stored.bytes.clone();
+        return stored.text();
     }
     Bytes::from(converted(kind, stored).to_string())
 }
@@ -141,18 +141,16 @@ fn list_bytes(
     metadata: &Value,
     items: impl Iterator<Item = Bytes>,
 ) -> Bytes {
-    let items: Vec<Bytes> = items.collect();
-    let len: usize = items.iter().map(|item| item.len() + 1).sum();
-    let mut bytes = BytesMut::with_capacity(len + 200);
+    let mut bytes = BytesMut::new();
     let head = format!(
         "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":["
     );
     bytes.put_slice(head.as_bytes());
-    for (index, item) in items.iter().enumerate() {
+    for (index, item) in items.enumerate() {
         if index > 0 {
             bytes.put_u8(b',');
         }
-        bytes.put_slice(item);
+        bytes.put_slice(&item);
     }
     bytes.put_slice(b"]}");
     bytes.freeze()

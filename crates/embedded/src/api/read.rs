@@ -1,7 +1,5 @@
 //! Reading objects: get and list.
 
-use std::sync::Arc;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::StatusCode;
@@ -14,6 +12,7 @@ use super::present::{self, ListMeta};
 use super::request::Query;
 use super::selector::Selector;
 use super::service::{Call, Reply};
+use super::store::{Page, Wanted};
 
 /// Where a paged list goes on: the snapshot it began with and the last object given.
 #[derive(Debug, Serialize, Deserialize)]
@@ -21,6 +20,9 @@ struct Resume {
     v: String,
     rv: u64,
     start: (String, String),
+    /// How many objects follow, where that was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    left: Option<usize>,
 }
 
 /// Which moment a list shows.
@@ -55,57 +57,40 @@ impl Core {
             Some(resume) => resume.moment(query)?,
             None => self.moment(query, limit)?,
         };
-        let (all, version) = self.snapshot(call, moment, resume.as_ref())?;
-        let after = |stored: &Arc<Stored>| {
-            resume.as_ref().is_none_or(|resume| {
-                (&*stored.id.namespace, &*stored.id.name) > (&*resume.start.0, &*resume.start.1)
-            })
+        let namespace = call.target.namespace.as_deref();
+        let counted = resume.as_ref().and_then(|resume| resume.left);
+        let wanted = Wanted {
+            resource: &kind.resource,
+            namespace,
+            after: resume.as_ref().map(|resume| {
+                let (namespace, name) = &resume.start;
+                (namespace.as_str(), name.as_str())
+            }),
+            at: self.version_at(moment)?,
+            len_max: if limit == 0 { usize::MAX } else { limit },
+            // Later pages know it from the first one.
+            is_counted: selector.is_empty() && counted.is_none(),
         };
-        let mut selected: Vec<Arc<Stored>> = all
-            .into_iter()
-            .filter(after)
-            .filter(|stored| selector.matches(stored))
-            .collect();
-        let mut meta = ListMeta {
-            version,
-            resume: None,
-            remaining: None,
-        };
-        if limit > 0 && selected.len() > limit {
-            if selector.is_empty() {
-                meta.remaining = Some(selected.len() - limit);
-            }
-            selected.truncate(limit);
-            meta.resume = selected
-                .last()
-                .map(|last| Resume::after(last, version).encode());
-        }
-        Ok(present::list(call, &meta, &selected))
+        let page = self.store.page(&wanted, |stored| selector.matches(stored));
+        let page = page.map_err(|expired| match (&resume, moment) {
+            (Some(resume), _) => resume.expired(),
+            (None, Moment::Exactly(version)) => too_old(version, expired.oldest),
+            (None, Moment::Now) => too_old(0, expired.oldest),
+        })?;
+        Ok(present::list(
+            call,
+            &meta(&page, &selector, counted),
+            &page.objects,
+        ))
     }
 
-    fn snapshot(
-        &self,
-        call: &Call,
-        moment: Moment,
-        resumed: Option<&Resume>,
-    ) -> Result<(Vec<Arc<Stored>>, u64), Failure> {
-        let resource = &call.target.kind.resource;
-        let namespace = call.target.namespace.as_deref();
+    /// The version a list shows, `None` for the newest.
+    fn version_at(&self, moment: Moment) -> Result<Option<u64>, Failure> {
         match moment {
-            Moment::Now => Ok(self.store.list(resource, namespace)),
+            Moment::Now => Ok(None),
             Moment::Exactly(version) => {
                 self.check_reached(version)?;
-                self.store
-                    .list_at(resource, namespace, version)
-                    .map_or_else(
-                        |expired| {
-                            Err(match resumed {
-                                Some(resume) => resume.expired(),
-                                None => too_old(version, expired.oldest),
-                            })
-                        },
-                        |listed| Ok((listed, version)),
-                    )
+                Ok(Some(version))
             }
         }
     }
@@ -155,13 +140,30 @@ impl Core {
     }
 }
 
+/// What a page says about itself; `counted` is what the page before said would follow it.
+fn meta(page: &Page, selector: &Selector, counted: Option<usize>) -> ListMeta {
+    let left = match counted {
+        Some(counted) => counted.saturating_sub(page.objects.len()),
+        None => page.left,
+    };
+    // One that came meanwhile may follow a page that was to be the last.
+    let left = (page.has_more && selector.is_empty()).then_some(left.max(1));
+    let last = page.objects.last().filter(|_| page.has_more);
+    ListMeta {
+        version: page.version,
+        resume: last.map(|last| Resume::after(last, page.version, left).encode()),
+        remaining: left,
+    }
+}
+
 impl Resume {
-    fn after(last: &Stored, rv: u64) -> Self {
+    fn after(last: &Stored, rv: u64, left: Option<usize>) -> Self {
         let start = (last.id.namespace.to_string(), last.id.name.to_string());
         Self {
             v: "bindery/v1".to_owned(),
             rv,
             start,
+            left,
         }
     }
 
@@ -188,6 +190,7 @@ impl Resume {
             v: self.v.clone(),
             rv: 0,
             start: self.start.clone(),
+            left: self.left,
         };
         Failure::expired(
             "The provided continue parameter is too old to display a consistent list result. You \

@@ -78,8 +78,7 @@ impl Selector {
 
 impl Requirement {
     fn matches(&self, stored: &Stored) -> bool {
-        let found = stored.labels.iter().find(|(key, _)| **key == *self.key);
-        let value = found.map(|(_, value)| &**value);
+        let value = stored.label(&self.key);
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         match &self.operator {
             Operator::Exists => value.is_some(),

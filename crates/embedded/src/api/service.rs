@@ -1,5 +1,6 @@
 //! From an HTTP request to its answer.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -186,6 +187,9 @@ async fn dispatch(
     let path = parts.uri.path().to_owned();
     let segments = segments(&path);
     let kinds = core.registry.current(&core.store);
+    if let Some(reply) = unready(core, &segments) {
+        return Ok(reply);
+    }
     if let Some(reply) = super::discovery::answer(&kinds, &segments, &parts, &body)? {
         return Ok(reply);
     }
@@ -209,6 +213,19 @@ async fn dispatch(
     let mut reply = serve(core, &call).await?;
     reply.warnings.extend(deprecated);
     Ok(reply)
+}
+
+/// What `/readyz` says while nothing can be written.
+fn unready(core: &Core, segments: &[Cow<'_, str>]) -> Option<Reply> {
+    let asked = segments.first().is_some_and(|first| first == "readyz");
+    let refused = core.store.refused().filter(|_| asked)?;
+    let text = format!(
+        "[-]storage failed: {}\nreadyz check failed\n",
+        refused.message
+    );
+    let mut reply = Reply::json(StatusCode::INTERNAL_SERVER_ERROR, text);
+    reply.content_type = "text/plain; charset=utf-8";
+    Some(reply)
 }
 
 async fn serve(core: &Arc<Core>, call: &Call) -> Result<Reply, Failure> {

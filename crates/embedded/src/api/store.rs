@@ -4,25 +4,31 @@
 //! whatever else waits, then *published* to readers and watchers, then acknowledged. Checks of later
 //! writes see staged objects; reads and watches see published ones only.
 
+mod committer;
 mod disk;
 mod history;
+mod listing;
+mod packed;
 mod transaction;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use bytes::Bytes;
 use tokio::sync::watch;
 
+use committer::Committer;
 pub use disk::Open;
+use disk::{Disk, Folder};
 pub(crate) use history::{Change, Event, watch_line};
+pub(crate) use listing::{Page, Wanted};
+pub(crate) use packed::Packed;
 pub(crate) use transaction::Transaction;
 
 use super::object::{ObjectId, Stored};
 use history::History;
+use packed::Bases;
 
 /// The resource whose objects say what else is served.
 pub(crate) const CRD_RESOURCE: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -30,7 +36,7 @@ pub(crate) const CRD_RESOURCE: &str = "customresourcedefinitions.apiextensions.k
 /// All objects of one API. Dropping it waits until staged writes are on disk.
 pub(crate) struct Store {
     shared: Arc<Shared>,
-    committer: Option<disk::Committer>,
+    committer: Option<Committer>,
 }
 
 /// The resourceVersion asked for is no longer kept.
@@ -39,9 +45,14 @@ pub(crate) struct Expired {
     pub(crate) oldest: u64,
 }
 
-/// The disk refused a write; nothing can be acknowledged any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lost;
+/// The disk takes no writes; nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// There is no room, as opposed to a fault.
+    pub(crate) is_full: bool,
+    /// What to tell the writer.
+    pub(crate) message: Arc<str>,
+}
 
 struct Shared {
     state: Mutex<State>,
@@ -52,17 +63,48 @@ struct Shared {
     crd_changes: AtomicU64,
     /// Counts transactions written to disk.
     commits: AtomicU64,
+    /// Counts objects that lists looked at.
+    visited: AtomicU64,
 }
 
-#[derive(Debug, Clone, Copy)]
+/// How far the disk is.
+#[derive(Debug)]
 struct Durable {
     version: u64,
-    broken: bool,
+    /// First and last version of the writes that were taken back last; they will never be.
+    lost: (u64, u64),
+    /// Of versions up to this one it is no longer known whether they were taken back.
+    forgotten: u64,
+    /// Why they were.
+    why: Option<Refused>,
+    /// Nothing more will come.
+    ended: bool,
+}
+
+impl Durable {
+    /// What became of a write, `None` while it is not known.
+    fn outcome(&self, version: u64) -> Option<Result<(), Refused>> {
+        let (first, last) = self.lost;
+        if version > last {
+            let reached = self.version >= version;
+            return (reached || self.ended).then(|| if reached { Ok(()) } else { Err(self.why()) });
+        }
+        let is_lost = version >= first || (self.forgotten > 0 && version <= self.forgotten);
+        Some(if is_lost { Err(self.why()) } else { Ok(()) })
+    }
+
+    fn why(&self) -> Refused {
+        self.why.clone().unwrap_or_else(|| Refused {
+            is_full: false,
+            message: "the store is closed, so nothing was changed".into(),
+        })
+    }
 }
 
 #[derive(Default)]
 struct State {
     collections: BTreeMap<Arc<str>, Collection>,
+    bases: Bases,
     /// Where the object of a UID lives, staged ones included.
     uids: BTreeMap<Arc<str>, ObjectId>,
     /// Objects that name a UID as owner, staged ones included.
@@ -77,6 +119,8 @@ struct State {
     /// The last resourceVersion that readers may see.
     visible: u64,
     pending: Vec<Write>,
+    /// Why the disk takes no writes, while it does not.
+    refused: Option<Refused>,
     stopping: bool,
 }
 
@@ -106,21 +150,15 @@ impl Store {
 
     /// Opens the store in `folder`, creating it if it is missing.
     pub(crate) fn on_disk(folder: &Path) -> Result<Self, Open> {
-        let opened = disk::open(folder)?;
-        let version = opened.version;
-        let mut state = State {
-            opened: version,
-            assigned: version,
-            visible: version,
-            ..State::default()
-        };
-        for stored in opened.objects {
-            state.index(&stored, None);
-            let collection = state.collection(&stored.id.resource);
-            collection.objects.insert(slot(&stored.id), stored);
-        }
+        Self::on(Box::new(Folder(folder.to_owned())))
+    }
+
+    fn on(disk: Box<dyn Disk>) -> Result<Self, Open> {
+        let mut state = State::default();
+        let opened = disk::open(&*disk, &mut state)?;
+        state.open_at(opened.version);
         let shared = Shared::new(state);
-        let committer = disk::Committer::start(opened.database, opened.lock, Arc::clone(&shared))?;
+        let committer = Committer::start(disk, opened.database, opened.lock, Arc::clone(&shared))?;
         Ok(Self {
             shared,
             committer: Some(committer),
@@ -148,46 +186,6 @@ impl Store {
         self.shared.lock().visible
     }
 
-    /// All objects of a resource, of one namespace or of all, in order of namespace and name, and
-    /// the resourceVersion of this snapshot.
-    pub(crate) fn list(&self, resource: &str, namespace: Option<&str>) -> (Vec<Arc<Stored>>, u64) {
-        let state = self.shared.lock();
-        let listed = state
-            .collections
-            .get(resource)
-            .map_or_else(Vec::new, |collection| {
-                in_namespace(&collection.objects, namespace)
-                    .cloned()
-                    .collect()
-            });
-        (listed, state.visible)
-    }
-
-    /// The same as it was at `version`, by undoing what happened since.
-    pub(crate) fn list_at(
-        &self,
-        resource: &str,
-        namespace: Option<&str>,
-        version: u64,
-    ) -> Result<Vec<Arc<Stored>>, Expired> {
-        let mut state = self.shared.lock();
-        let collection = state.collection(resource);
-        let mut objects: BTreeMap<Slot, Arc<Stored>> = in_namespace(&collection.objects, namespace)
-            .map(|stored| (slot(&stored.id), Arc::clone(stored)))
-            .collect();
-        for event in collection.history.after(version)?.rev() {
-            let id = &event.after.id;
-            if namespace.is_some_and(|namespace| *namespace != *id.namespace) {
-                continue;
-            }
-            match &event.before {
-                Some(before) => objects.insert(slot(id), Arc::clone(before)),
-                None => objects.remove(&slot(id)),
-            };
-        }
-        Ok(objects.into_values().collect())
-    }
-
     /// Up to `len_max` events of a resource after `version`, and the version readers see if there are
     /// no more.
     pub(crate) fn events_after(
@@ -210,31 +208,49 @@ impl Store {
     }
 
     /// Begins a group of writes that become durable and visible together.
-    pub(crate) fn begin(&self) -> Transaction<'_> {
+    pub(crate) fn begin(&self) -> Result<Transaction<'_>, Refused> {
         Transaction::new(&self.shared, self.committer.is_none())
+    }
+
+    /// Why no writes are taken, while that is so.
+    pub(crate) fn refused(&self) -> Option<Refused> {
+        self.shared.lock().refused.clone()
     }
 
     /// Waits until everything up to `version` is durable and visible.
     ///
+    /// # Errors
+    /// The disk did not take it; it was taken back.
+    ///
     /// # Cancellation
     /// The write goes on if this is dropped; only its acknowledgement is lost.
-    pub(crate) async fn settled(&self, version: u64) -> Result<(), Lost> {
+    pub(crate) async fn settled(&self, version: u64) -> Result<(), Refused> {
         if self.committer.is_none() {
             return Ok(());
         }
         let mut durable = self.shared.durable.subscribe();
-        let reached = durable
-            .wait_for(|durable| durable.broken || durable.version >= version)
+        let mut outcome = None;
+        let _sender_lives = durable
+            .wait_for(|durable| {
+                outcome = durable.outcome(version);
+                outcome.is_some()
+            })
             .await;
-        match reached {
-            Ok(durable) if durable.version >= version => Ok(()),
-            Ok(_) | Err(_) => Err(Lost),
-        }
+        outcome.unwrap_or_else(|| Err(self.shared.durable.borrow().why()))
     }
 
     /// Changes whenever a CustomResourceDefinition was published.
     pub(crate) fn crd_changes(&self) -> u64 {
         self.shared.crd_changes.load(Ordering::Acquire)
+    }
+
+    /// Bytes that an object takes.
+    #[cfg(test)]
+    pub(crate) fn packed_len(&self, value: &serde_json::Value) -> usize {
+        let uid = value["metadata"]["uid"].as_str().unwrap_or_default();
+        let state = self.shared.lock();
+        let id = state.uids.get(uid).expect("it is there");
+        state.latest(id).map_or(0, |stored| stored.packed.len())
     }
 
     /// Transactions written to disk so far.
@@ -248,7 +264,10 @@ impl Shared {
     fn new(state: State) -> Arc<Self> {
         let durable = Durable {
             version: state.visible,
-            broken: false,
+            lost: (0, 0),
+            forgotten: 0,
+            why: None,
+            ended: false,
         };
         Arc::new(Self {
             state: Mutex::new(state),
@@ -256,6 +275,7 @@ impl Shared {
             durable: watch::Sender::new(durable),
             crd_changes: AtomicU64::new(0),
             commits: AtomicU64::new(0),
+            visited: AtomicU64::new(0),
         })
     }
 
@@ -301,6 +321,56 @@ impl Shared {
 }
 
 impl State {
+    /// What happened up to `version` is not known.
+    fn open_at(&mut self, version: u64) {
+        self.opened = version;
+        self.assigned = version;
+        self.visible = version;
+        for collection in self.collections.values_mut() {
+            collection.history.forget_until(version);
+        }
+    }
+
+    /// Takes an object as it stands on disk; `None` if it is damaged.
+    fn load(&mut self, id: &ObjectId, bytes: &[u8]) -> Option<()> {
+        let packed = self.bases.read(bytes)?;
+        let value = serde_json::from_slice(&packed.text()).ok()?;
+        let version = super::object::version_of(&value);
+        let stored = Stored::with_text(self.shared_id(id), version, &value, packed);
+        self.index(&stored, None);
+        let collection = self.collection(&stored.id.resource);
+        let slot = slot(&stored.id);
+        collection.objects.insert(slot, Arc::new(stored));
+        Some(())
+    }
+
+    /// The same identity; words that many objects share are kept once.
+    fn shared_id(&self, id: &ObjectId) -> ObjectId {
+        let shared = |counts: &BTreeMap<Arc<str>, usize>, word: &Arc<str>| {
+            let held = counts.get_key_value(word);
+            Arc::clone(held.map_or(word, |(held, _)| held))
+        };
+        ObjectId {
+            resource: shared(&self.resource_len, &id.resource),
+            namespace: shared(&self.namespace_len, &id.namespace),
+            name: Arc::clone(&id.name),
+        }
+    }
+
+    /// Undoes a staged write, the last one first.
+    fn take_back(&mut self, write: &Write) {
+        match (&write.before, write.change) {
+            (Some(before), Change::Deleted) => self.index(before, None),
+            (Some(before), Change::Created | Change::Updated) => {
+                self.index(before, Some(&write.after));
+            }
+            (None, Change::Deleted) => {}
+            (None, Change::Created | Change::Updated) => self.unindex(&write.after),
+        }
+        let id = &write.after.id;
+        self.collection(&id.resource).staged.remove(&slot(id));
+    }
+
     fn latest(&self, id: &ObjectId) -> Option<Arc<Stored>> {
         let collection = self.collections.get(&id.resource)?;
         let slot = slot(id);
@@ -381,21 +451,5 @@ fn slot(id: &ObjectId) -> Slot {
     (Arc::clone(&id.namespace), Arc::clone(&id.name))
 }
 
-fn in_namespace<'a>(
-    objects: &'a BTreeMap<Slot, Arc<Stored>>,
-    namespace: Option<&str>,
-) -> impl Iterator<Item = &'a Arc<Stored>> {
-    let from = (namespace.unwrap_or_default().into(), "".into());
-    let wanted: Option<Arc<str>> = namespace.map(Into::into);
-    objects
-        .range((Bound::Included(from), Bound::Unbounded))
-        .take_while(move |((held, _), _)| wanted.as_ref().is_none_or(|wanted| wanted == held))
-        .map(|(_, stored)| stored)
-}
-
-/// Reads one object back from its serialized form.
-fn read_back(id: ObjectId, bytes: Bytes) -> Result<Stored, serde_json::Error> {
-    let value = serde_json::from_slice(&bytes)?;
-    let version = super::object::version_of(&value);
-    Ok(Stored::with_bytes(id, version, &value, bytes))
-}
+#[cfg(test)]
+mod tests;

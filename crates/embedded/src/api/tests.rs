@@ -98,9 +98,9 @@ pub(super) fn definition() -> Value {
 }
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const THINGS: &str = "/apis/example.com/v1/namespaces/default/things";
+pub(super) const THINGS: &str = "/apis/example.com/v1/namespaces/default/things";
 
-fn thing(name: &str) -> Value {
+pub(super) fn thing(name: &str) -> Value {
     json!({
         "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": name},
         "spec": {"size": 3},
@@ -253,6 +253,38 @@ async fn pages_show_the_moment_the_list_began() {
         .map(|item| item["metadata"]["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["m2", "m3", "m4"]);
+}
+
+#[tokio::test]
+async fn a_page_looks_only_at_its_own_objects() {
+    let api = api();
+    for index in 0..60 {
+        ok(&api, "POST", MAPS, &config_map(&format!("m{index:02}"))).await;
+    }
+    let mut path = format!("{MAPS}?limit=10");
+    let mut names = Vec::new();
+    for page in 0..6 {
+        let before = api.core.store.visited();
+        let listed = ok(&api, "GET", &path, &Value::Null).await;
+        let visited = api.core.store.visited() - before;
+        // The first page counts what follows; the others know it.
+        assert!(
+            page == 0 || visited <= 11,
+            "page {page} looked at {visited}"
+        );
+        let items = listed["items"].as_array().unwrap();
+        names.extend(items.iter().map(|item| item["metadata"]["name"].clone()));
+        let left = listed["metadata"]["remainingItemCount"].as_u64();
+        assert_eq!(left, (page < 5).then_some(50 - 10 * page));
+        // What happens meanwhile, before and behind the page, is not in the list.
+        let (gone, new) = (format!("{MAPS}/m{}5", page + 1), format!("m{page}5x"));
+        call(&api, "DELETE", &gone, &Value::Null).await;
+        ok(&api, "POST", MAPS, &config_map(&new)).await;
+        let token = listed["metadata"]["continue"].as_str();
+        path = format!("{MAPS}?limit=10&continue={}", token.unwrap_or_default());
+    }
+    let expected: Vec<Value> = (0..60).map(|index| json!(format!("m{index:02}"))).collect();
+    assert_eq!(names, expected);
 }
 
 #[tokio::test]

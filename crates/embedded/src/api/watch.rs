@@ -48,6 +48,10 @@ struct Watcher {
     /// Everything up to here was sent or does not concern this watch.
     position: u64,
     lines: VecDeque<Bytes>,
+    /// Objects that are still to be sent as if they had just been added.
+    initial: std::vec::IntoIter<Arc<Stored>>,
+    /// Whether the end of those is marked.
+    end_mark: bool,
     changed: Receiver<()>,
     deadline: Instant,
     next_bookmark: Instant,
@@ -85,6 +89,8 @@ impl Core {
             bookmarks: query.is_true("allowWatchBookmarks"),
             position: 0,
             lines: VecDeque::new(),
+            initial: Vec::new().into_iter(),
+            end_mark: false,
             changed: self.store.subscribe(&kind.resource),
             deadline: now + timeout,
             next_bookmark: first_bookmark(now, timeout),
@@ -111,15 +117,19 @@ impl Watcher {
             .core
             .store
             .list(&self.kind.resource, self.namespace.as_deref());
-        for stored in listed.iter().filter(|stored| self.selector.matches(stored)) {
-            let line = watch_line("ADDED", &self.bytes(stored));
-            self.lines.push_back(line);
-        }
+        self.initial = listed.into_iter();
         self.position = version;
-        if end_mark && self.bookmarks {
-            let line = self.bookmark(&json!({"k8s.io/initial-events-end": "true"}));
-            self.lines.push_back(line);
+        self.end_mark = end_mark && self.bookmarks;
+    }
+
+    /// The next line of the state that the watch began with. Lines are made as they are read.
+    fn initial_line(&mut self) -> Option<Bytes> {
+        let selector = &self.selector;
+        if let Some(stored) = self.initial.find(|stored| selector.matches(stored)) {
+            return Some(watch_line("ADDED", &self.bytes(&stored)));
         }
+        std::mem::take(&mut self.end_mark)
+            .then(|| self.bookmark(&json!({"k8s.io/initial-events-end": "true"})))
     }
 
     /// The next line to send, `None` once the watch is over.
@@ -129,6 +139,9 @@ impl Watcher {
     async fn next_line(&mut self) -> Option<Bytes> {
         loop {
             if let Some(line) = self.lines.pop_front() {
+                return Some(line);
+            }
+            if let Some(line) = self.initial_line() {
                 return Some(line);
             }
             if self.ended {

@@ -1,24 +1,24 @@
-//! The store's folder: its lock, its format and the database that a committer thread writes.
+//! The store's folder: its lock, its format and its database.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::sync::Arc;
 
-use bytes::Bytes;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
 
-use super::{Change, Durable, ObjectId, Shared, Stored, Write, read_back};
+use super::{Change, ObjectId, Refused, State, Stored, Write};
 
 const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("objects");
+/// The texts that packed objects are told apart from, by number, with their resources.
+const BASES: TableDefinition<'_, u32, (&str, &[u8])> = TableDefinition::new("bases");
 const COUNTERS: TableDefinition<'_, &str, u64> = TableDefinition::new("counters");
+/// The name of the database's file.
+const DATABASE: &str = "objects.redb";
 const VERSION: &str = "resourceVersion";
-/// The format this version of Bindery writes.
-const FORMAT: u64 = 1;
+/// The format this version of Bindery writes. In format 1 no object was packed.
+const FORMAT: u64 = 2;
 /// What redb may cache; the objects are in memory anyway.
 const CACHE_BYTES: usize = 16 << 20;
 
@@ -73,14 +73,17 @@ pub enum Open {
         #[source]
         source: Box<redb::Error>,
     },
-    /// An object in the database is not JSON.
-    #[error("cannot read the stored object {key:?}")]
+    /// An object in the database is damaged.
+    #[error(
+        "the object {key} in the database {} is damaged; restore the file from a backup, or move it \
+         away and apply your objects again",
+        .file.display()
+    )]
     Object {
-        /// Its key.
+        /// The file.
+        file: PathBuf,
+        /// The object's key.
         key: String,
-        /// Why.
-        #[source]
-        source: serde_json::Error,
     },
     /// The committer thread cannot be started.
     #[error("cannot start the thread that writes the database")]
@@ -91,162 +94,172 @@ pub enum Open {
     },
 }
 
+/// What stands in a folder that was opened.
 pub(super) struct Opened {
     pub(super) database: Database,
     pub(super) lock: File,
-    pub(super) objects: Vec<Arc<Stored>>,
     pub(super) version: u64,
 }
 
-/// The thread that makes writes durable, all that wait in one transaction.
-pub(super) struct Committer {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+/// The disk as the committer needs it; tests have one that fills up.
+pub(super) trait Disk: Send {
+    /// The data folder.
+    fn folder(&self) -> &Path;
+    /// Opens the database, making it where there is none.
+    fn open(&self) -> Result<Database, redb::Error>;
+    /// Whether `len` bytes can be written.
+    fn check_room(&self, len: usize) -> io::Result<()>;
+
+    /// What a writer is told after `error`.
+    fn refusal(&self, error: &redb::Error) -> Refused {
+        let (is_full, why) = if let redb::Error::Io(error) = error {
+            (is_full(error), error.to_string())
+        } else {
+            (false, error.to_string())
+        };
+        let folder = self.folder().display();
+        let advice = if is_full {
+            "make room on its disk"
+        } else {
+            "see to its disk"
+        };
+        let message = format!(
+            "the data folder {folder} cannot be written ({why}), so nothing was changed; {advice}, \
+             then writes are accepted again without a restart"
+        );
+        Refused {
+            is_full,
+            message: message.into(),
+        }
+    }
 }
 
-/// Takes the lock of `folder` and reads everything in it.
-pub(super) fn open(folder: &Path) -> Result<Opened, Open> {
+/// The disk that holds a folder.
+pub(super) struct Folder(pub(super) PathBuf);
+
+impl Disk for Folder {
+    fn folder(&self) -> &Path {
+        &self.0
+    }
+
+    fn open(&self) -> Result<Database, redb::Error> {
+        let file = private()
+            .read(true)
+            .truncate(false)
+            .open(self.0.join(DATABASE))?;
+        // One that an older Bindery made can be read by whoever reaches the folder.
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        let mut builder = Database::builder();
+        Ok(builder.set_cache_size(CACHE_BYTES).create_file(file)?)
+    }
+
+    fn check_room(&self, len: usize) -> io::Result<()> {
+        let path = self.0.join("room.new");
+        let written = private()
+            .truncate(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(&vec![1; len]).and_then(|()| file.sync_all()));
+        fs::remove_file(&path).and(written)
+    }
+}
+
+/// Takes the lock of the folder and reads everything in it into `state`, one object at a time: nothing is
+/// held twice.
+pub(super) fn open(disk: &dyn Disk, state: &mut State) -> Result<Opened, Open> {
+    let folder = disk.folder();
     let lock = lock(folder)?;
     check_format(folder)?;
-    let file = folder.join("objects.redb");
     let fault = |source: redb::Error| Open::Database {
-        file: file.clone(),
+        file: folder.join(DATABASE),
         source: Box::new(source),
     };
-    let database = Database::builder()
-        .set_cache_size(CACHE_BYTES)
-        .create(&file)
-        .map_err(|source| fault(source.into()))?;
+    let database = disk.open().map_err(fault)?;
     prepare(&database).map_err(fault)?;
-    let mut objects = Vec::new();
-    let mut version = 0;
-    for (key, bytes) in read_all(&database, &mut version).map_err(fault)? {
-        let stored = object_id(&key)
-            .ok_or_else(|| serde::de::Error::custom("its key has the wrong form"))
-            .and_then(|id| read_back(id, bytes))
-            .map_err(|source| Open::Object { key, source })?;
-        objects.push(Arc::new(stored));
+    let version = version(&database).map_err(fault)?;
+    if let Some(key) = read_all(&database, state).map_err(fault)? {
+        let file = folder.join(DATABASE);
+        return Err(Open::Object { file, key });
     }
     Ok(Opened {
         database,
         lock,
-        objects,
         version,
     })
 }
 
-impl Committer {
-    pub(super) fn start(database: Database, lock: File, shared: Arc<Shared>) -> Result<Self, Open> {
-        let inner = Arc::clone(&shared);
-        let thread = thread::Builder::new()
-            .name("api-committer".to_owned())
-            .spawn(move || {
-                let _ending = Ending(&inner);
-                commit_until_stopped(&database, &inner);
-                drop(database);
-                drop(lock);
-            })
-            .map_err(|source| Open::Thread { source })?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
-    }
+/// Writes what `batch` did.
+pub(super) fn write_batch(database: &Database, batch: &[Write]) -> Result<(), redb::Error> {
+    let states = batch.iter().map(|write| match write.change {
+        Change::Deleted => (&write.after.id, None),
+        Change::Created | Change::Updated => (&write.after.id, Some(&write.after)),
+    });
+    write_states(database, states, last_version(batch))
 }
 
-/// However the committer ends, nobody waits for it any longer.
-struct Ending<'a>(&'a Shared);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.durable.send_modify(|durable| durable.broken = true);
-    }
+/// Writes what was there before `batch`. Its versions stay used.
+pub(super) fn write_undo(database: &Database, batch: &[Write]) -> Result<(), redb::Error> {
+    let states = batch
+        .iter()
+        .rev()
+        .map(|write| (&write.after.id, write.before.as_ref()));
+    write_states(database, states, last_version(batch))
 }
 
-impl Drop for Committer {
-    fn drop(&mut self) {
-        self.shared
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .stopping = true;
-        self.shared.work.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // A panic of the committer was printed when it happened; nothing is left to save.
-            let _ended = thread.join();
-        }
-    }
+/// The last resourceVersion in the database.
+pub(super) fn version(database: &Database) -> Result<u64, redb::Error> {
+    let counters = database.begin_read()?.open_table(COUNTERS)?;
+    Ok(counters.get(VERSION)?.map_or(0, |guard| guard.value()))
 }
 
-/// A transaction of so many writes means a crowd; the next one waits for more of them.
-const CROWD: usize = 8;
-/// How long it waits. A transaction costs about a millisecond of processor and disk, however many
-/// writes share it.
-const GATHERING: Duration = Duration::from_millis(2);
-
-/// While one transaction is written the next one gathers, so a lone writer waits for no timer and many
-/// writers share one fsync.
-fn commit_until_stopped(database: &Database, shared: &Shared) {
-    let mut crowded = false;
-    loop {
-        if crowded {
-            thread::sleep(GATHERING);
-        }
-        let batch = {
-            let mut state = shared.lock();
-            while state.pending.is_empty() && !state.stopping {
-                state = shared
-                    .work
-                    .wait(state)
-                    .expect("nothing panics while it holds the store");
-            }
-            if state.pending.is_empty() {
-                return;
-            }
-            std::mem::take(&mut state.pending)
-        };
-        crowded = batch.len() >= CROWD;
-        if let Err(error) = write_batch(database, &batch) {
-            tracing::error!(%error, "the database refused a write; no more writes are accepted");
-            return;
-        }
-        shared.commits.fetch_add(1, Ordering::Relaxed);
-        let mut changed = Vec::new();
-        let version = {
-            let mut state = shared.lock();
-            for write in batch {
-                shared.publish(&mut state, write, &mut changed);
-            }
-            state.visible
-        };
-        shared.durable.send_replace(Durable {
-            version,
-            broken: false,
-        });
-        for changed in changed {
-            changed.send_replace(());
-        }
-    }
+fn last_version(batch: &[Write]) -> u64 {
+    batch.last().map_or(0, |write| write.after.version)
 }
 
-fn write_batch(database: &Database, batch: &[Write]) -> Result<(), redb::Error> {
+fn write_states<'a>(
+    database: &Database,
+    states: impl Iterator<Item = (&'a ObjectId, Option<&'a Arc<Stored>>)>,
+    version: u64,
+) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
+    let mut new_bases = Vec::new();
     {
         let mut objects = transaction.open_table(OBJECTS)?;
-        for write in batch {
-            let key = object_key(&write.after.id);
-            match write.change {
-                Change::Deleted => objects.remove(key.as_str())?,
-                Change::Created | Change::Updated => {
-                    objects.insert(key.as_str(), &*write.after.bytes)?
+        for (id, state) in states {
+            let key = object_key(id);
+            match state {
+                None => objects.remove(key.as_str())?,
+                Some(stored) => {
+                    new_bases.extend(stored.packed.new_base());
+                    objects.insert(key.as_str(), &*stored.packed.to_disk())?
                 }
             };
         }
-        let last = batch.last().map_or(0, |write| write.after.version);
-        transaction.open_table(COUNTERS)?.insert(VERSION, last)?;
+        if !new_bases.is_empty() {
+            let mut bases = transaction.open_table(BASES)?;
+            for base in &new_bases {
+                bases.insert(base.number, (&*base.resource, &*base.text))?;
+            }
+        }
+        transaction.open_table(COUNTERS)?.insert(VERSION, version)?;
     }
     transaction.commit()?;
+    for base in new_bases {
+        base.keep();
+    }
     Ok(())
+}
+
+/// Whether there is no room, or not for us.
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+/// A file to be written that nobody else can read.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).mode(0o600);
+    options
 }
 
 fn lock(folder: &Path) -> Result<File, Open> {
@@ -260,11 +273,8 @@ fn lock(folder: &Path) -> Result<File, Open> {
         .create(folder)
         .map_err(fault)?;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(fault)?;
-    let file = OpenOptions::new()
-        .create(true)
-        .write(true)
+    let file = private()
         .truncate(false)
-        .mode(0o600)
         .open(folder.join("lock"))
         .map_err(fault)?;
     match file.try_lock() {
@@ -284,7 +294,8 @@ fn check_format(folder: &Path) -> Result<(), Open> {
     let path = folder.join("format");
     match fs::read_to_string(&path) {
         Ok(found) => match found.trim().parse::<u64>() {
-            Ok(format) if format <= FORMAT => Ok(()),
+            Ok(FORMAT) => Ok(()),
+            Ok(format) if format < FORMAT => write_format(folder).map_err(fault),
             Ok(found) => Err(Open::Newer {
                 folder: folder.to_owned(),
                 found,
@@ -295,43 +306,57 @@ fn check_format(folder: &Path) -> Result<(), Open> {
             }),
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let write = || {
-                let scratch = folder.join("format.new");
-                let mut file = File::create(&scratch)?;
-                writeln!(file, "{FORMAT}")?;
-                file.sync_all()?;
-                fs::rename(&scratch, &path)?;
-                File::open(folder)?.sync_all()
-            };
-            write().map_err(fault)
+            write_format(folder).map_err(fault)
         }
         Err(source) => Err(fault(source)),
     }
 }
 
+/// From here on an older Bindery refuses the folder.
+fn write_format(folder: &Path) -> io::Result<()> {
+    let scratch = folder.join("format.new");
+    let mut file = private().truncate(true).open(&scratch)?;
+    writeln!(file, "{FORMAT}")?;
+    file.sync_all()?;
+    fs::rename(&scratch, folder.join("format"))?;
+    File::open(folder)?.sync_all()
+}
+
+/// Makes the tables of a new database. One that has them is not written, so that a full disk does not
+/// keep it from being read.
 fn prepare(database: &Database) -> Result<(), redb::Error> {
+    let reading = database.begin_read()?;
+    if reading.open_table(OBJECTS).is_ok()
+        && reading.open_table(BASES).is_ok()
+        && reading.open_table(COUNTERS).is_ok()
+    {
+        return Ok(());
+    }
     let transaction = database.begin_write()?;
     transaction.open_table(OBJECTS)?;
+    transaction.open_table(BASES)?;
     transaction.open_table(COUNTERS)?;
     transaction.commit()?;
     Ok(())
 }
 
-fn read_all(database: &Database, version: &mut u64) -> Result<Vec<(String, Bytes)>, redb::Error> {
-    let transaction = database.begin_read()?;
-    *version = transaction
-        .open_table(COUNTERS)?
-        .get(VERSION)?
-        .map_or(0, |guard| guard.value());
-    let mut objects = Vec::new();
-    for entry in transaction.open_table(OBJECTS)?.iter()? {
-        let (key, bytes) = entry?;
-        objects.push((
-            key.value().to_owned(),
-            Bytes::copy_from_slice(bytes.value()),
-        ));
+/// Reads all objects; returns the key of one that is damaged.
+fn read_all(database: &Database, state: &mut State) -> Result<Option<String>, redb::Error> {
+    let reading = database.begin_read()?;
+    for entry in reading.open_table(BASES)?.iter()? {
+        let (number, base) = entry?;
+        let (resource, text) = base.value();
+        state.bases.insert(number.value(), resource, text);
     }
-    Ok(objects)
+    for entry in reading.open_table(OBJECTS)?.iter()? {
+        let (key, bytes) = entry?;
+        let key = key.value();
+        let loaded = object_id(key).and_then(|id| state.load(&id, bytes.value()));
+        if loaded.is_none() {
+            return Ok(Some(key.to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// No part of an identity can hold a slash: they are DNS names and path segments.

@@ -10,7 +10,7 @@ use super::{Expired, Stored};
 /// Events kept per resource: a controller that restarts or falls behind for a minute at 150 writes a
 /// second still resumes; beyond that a fresh list is cheaper than the replay.
 const EVENTS_LEN_MAX: usize = if cfg!(test) { 500 } else { 10_000 };
-/// Serialized bytes kept per resource, so that large objects cannot fill the memory with old versions.
+/// Bytes kept per resource, as they are packed, so that large objects cannot fill the memory with old versions.
 const EVENTS_BYTES_MAX: usize = 32 << 20;
 
 /// What an event did to its object.
@@ -86,13 +86,13 @@ impl History {
     }
 
     pub(super) fn push(&mut self, event: Event) {
-        self.bytes += event.after.bytes.len();
+        self.bytes += event.after.packed.len();
         self.events.push_back(Arc::new(event));
         while self.events.len() > EVENTS_LEN_MAX || self.bytes > EVENTS_BYTES_MAX {
             let Some(oldest) = self.events.pop_front() else {
                 return;
             };
-            self.bytes -= oldest.after.bytes.len();
+            self.bytes -= oldest.after.packed.len();
             self.dropped = oldest.after.version;
         }
     }

@@ -5,7 +5,8 @@ use std::sync::{Arc, MutexGuard};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{Change, ObjectId, Shared, State, Stored, Write, slot};
+use super::super::object::serialized;
+use super::{Change, ObjectId, Refused, Shared, State, Stored, Write, slot};
 
 /// Holds the store's lock; no other write comes between what it reads and what it writes. What was
 /// written cannot be taken back, so every check comes first.
@@ -17,13 +18,18 @@ pub(crate) struct Transaction<'a> {
 }
 
 impl<'a> Transaction<'a> {
-    pub(super) fn new(shared: &'a Shared, in_memory: bool) -> Self {
-        Self {
+    /// Refused while the disk takes nothing.
+    pub(super) fn new(shared: &'a Shared, in_memory: bool) -> Result<Self, Refused> {
+        let state = shared.lock();
+        if let Some(refused) = &state.refused {
+            return Err(refused.clone());
+        }
+        Ok(Self {
             shared,
-            state: shared.lock(),
+            state,
             in_memory,
             changed: Vec::new(),
-        }
+        })
     }
 
     /// The object as the last write left it.
@@ -143,7 +149,12 @@ impl<'a> Transaction<'a> {
         self.state.assigned += 1;
         let version = self.state.assigned;
         value["metadata"]["resourceVersion"] = json!(version.to_string());
-        Arc::new(Stored::new(id.clone(), version, value))
+        let id = self.state.shared_id(id);
+        if self.in_memory {
+            return Arc::new(Stored::new(id, version, value));
+        }
+        let packed = self.state.bases.pack(&id.resource, serialized(value));
+        Arc::new(Stored::with_text(id, version, value, packed))
     }
 
     fn stage(&mut self, write: Write) {

@@ -6,6 +6,8 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::{MAPS, config_map, ok};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 use crate::api::store::Open;
 use crate::{EmbeddedApi, Options};
 
@@ -123,12 +125,83 @@ async fn a_folder_of_a_newer_bindery_is_refused() {
 }
 
 #[tokio::test]
+async fn objects_of_one_kind_share_what_they_have_in_common() {
+    let folder = tempfile::tempdir().unwrap();
+    let api = open(folder.path()).unwrap();
+    ok(&api, "POST", DEFINITIONS, &super::definition()).await;
+    let mut longest = (0, 0);
+    for index in 0..40 {
+        let made = ok(
+            &api,
+            "POST",
+            super::THINGS,
+            &super::thing(&format!("t{index}")),
+        )
+        .await;
+        let status = json!({"status": {"seen": index}});
+        let path = format!("{}/t{index}/status", super::THINGS);
+        let seen = ok(&api, "PATCH", &path, &status).await;
+        assert_eq!(seen["metadata"]["uid"], made["metadata"]["uid"]);
+        let (kept, text) = (api.core.store.packed_len(&seen), seen.to_string().len());
+        longest = longest.max((kept, text));
+    }
+    assert!(longest.0 * 3 < longest.1, "{longest:?}");
+    let listed = ok(&api, "GET", super::THINGS, &Value::Null).await;
+    drop(api);
+    let api = open(folder.path()).unwrap();
+    assert_eq!(ok(&api, "GET", super::THINGS, &Value::Null).await, listed);
+}
+
+#[tokio::test]
+async fn a_folder_of_an_older_bindery_is_read_and_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path()).unwrap());
+    std::fs::write(folder.path().join("format"), "1\n").unwrap();
+    {
+        // As it was written before objects were packed.
+        let table: redb::TableDefinition<'_, &str, &[u8]> = redb::TableDefinition::new("objects");
+        let database = redb::Database::open(folder.path().join("objects.redb")).unwrap();
+        let writing = database.begin_write().unwrap();
+        let mut old = config_map("old");
+        old["metadata"]["namespace"] = json!("default");
+        old["metadata"]["resourceVersion"] = json!("3");
+        let mut objects = writing.open_table(table).unwrap();
+        let text = old.to_string();
+        objects
+            .insert("configmaps/default/old", text.as_bytes())
+            .unwrap();
+        drop(objects);
+        writing.commit().unwrap();
+    }
+    let api = open(folder.path()).unwrap();
+    let old = ok(&api, "GET", &format!("{MAPS}/old"), &Value::Null).await;
+    assert_eq!(old["metadata"]["resourceVersion"], "3");
+    let format = std::fs::read_to_string(folder.path().join("format")).unwrap();
+    assert_eq!(format, "2\n");
+}
+
+#[tokio::test]
 async fn the_folder_is_for_its_owner_only() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("data");
     let _api = open(&folder).unwrap();
     let mode = std::fs::metadata(&folder).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
+}
+
+#[tokio::test]
+async fn every_file_in_the_folder_is_for_its_owner_only() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path()).unwrap());
+    // As an older Bindery left it.
+    let database = folder.path().join("objects.redb");
+    std::fs::set_permissions(&database, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let _api = open(folder.path()).unwrap();
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", entry.path().display());
+    }
 }
 
 #[tokio::test]
