@@ -34,6 +34,12 @@ pub(crate) fn default_folder(manifests: &Path) -> Result<PathBuf> {
     Ok(state.join("bindery").join(state_name(&place)))
 }
 
+/// Lets nobody else read the files that this process and its children make from now on.
+pub(crate) fn keep_private() {
+    let others = rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO;
+    rustix::process::umask(others);
+}
+
 /// Opens the API whose objects lie in `folder`.
 ///
 /// # Errors
@@ -42,8 +48,11 @@ pub(crate) fn open_api(folder: &Path) -> Result<EmbeddedApi> {
     refuse_foreign(folder)?;
     match EmbeddedApi::open(Options::on_disk(folder)) {
         Ok(api) => {
-            fs::write(folder.join(PID_FILE), format!("{}\n", std::process::id()))
-                .with_context(|| format!("cannot write into {}", folder.display()))?;
+            let pid = format!("{}\n", std::process::id());
+            // It only serves a message; a full disk must not keep zones from being served.
+            if let Err(error) = write_private(&folder.join(PID_FILE), pid.as_bytes()) {
+                tracing::warn!(%error, folder = %folder.display(), "cannot write into the data folder");
+            }
             Ok(api)
         }
         Err(Open::InUse { folder }) => {

@@ -31,6 +31,7 @@ pub(crate) async fn up(flags: Up) -> Result<()> {
         Style::Lines
     };
     log::start(&flags.watching, "warn")?;
+    data::keep_private();
     let signals = Signals::take()?;
     let stop = CancellationToken::new();
     let (base, work) = tokio::select! {

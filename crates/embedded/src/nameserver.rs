@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -115,7 +116,9 @@ impl BuiltinServer {
                 path: folder.clone(),
                 source,
             };
-            fs::create_dir_all(folder).map_err(problem)?;
+            let mut made = fs::DirBuilder::new();
+            let made = made.recursive(true).mode(0o700).create(folder);
+            made.map_err(problem)?;
             for path in zone_files(folder).map_err(problem)? {
                 let (journal, content, history) =
                     Journal::open(&path).map_err(|source| Open::Load { source })?;

@@ -13,6 +13,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -80,6 +81,8 @@ pub(super) struct Journal {
     file: File,
     len: u64,
     base_len: u64,
+    /// Behind `len` stands a part of a commit that failed.
+    is_torn: bool,
 }
 
 impl Journal {
@@ -104,15 +107,21 @@ impl Journal {
             .truncate(true)
             .read(true)
             .write(true)
+            .mode(0o600)
             .open(path.with_extension("new"))?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
+        file.set_permissions(private())?;
+        if let Err(error) = file.write_all(&bytes).and_then(|()| file.sync_all()) {
+            // A disk that is full gets its room back.
+            let _removed = fs::remove_file(path.with_extension("new"));
+            return Err(error);
+        }
         let len = bytes.len() as u64;
         Ok(Self {
             path: path.to_owned(),
             file,
             len,
             base_len: len,
+            is_torn: false,
         })
     }
 
@@ -129,6 +138,8 @@ impl Journal {
             .write(true)
             .open(path)
             .map_err(io)?;
+        // One that an older Bindery made can be read by whoever reaches the folder.
+        file.set_permissions(private()).map_err(io)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io)?;
         if !bytes.starts_with(MAGIC) {
@@ -181,6 +192,7 @@ impl Journal {
                 file,
                 len,
                 base_len,
+                is_torn: false,
             },
             content,
             history,
@@ -189,31 +201,31 @@ impl Journal {
 
     /// Appends one commit and waits until the disk has it.
     ///
-    /// If that fails, the file is as it was before, or [`Journal::is_sound`] says that it is not.
+    /// If that fails, the file is as it was before, or the next commit makes it so first.
     pub(super) fn commit(&mut self, apex: &Name, changes: &[Change<'_>]) -> io::Result<()> {
         let mut bytes = Vec::new();
         frame(apex, changes, &mut bytes)?;
+        if self.is_torn {
+            self.cut()?;
+        }
         let written = self
             .file
             .write_all(&bytes)
             .and_then(|()| self.file.sync_data());
         if let Err(error) = written {
-            let undone = self
-                .file
-                .set_len(self.len)
-                .and_then(|()| self.file.seek(SeekFrom::Start(self.len)).map(drop));
-            if undone.is_err() {
-                self.base_len = 0;
-            }
+            self.is_torn = self.cut().is_err();
             return Err(error);
         }
         self.len += bytes.len() as u64;
         Ok(())
     }
 
-    /// Whether the file is known to end with a whole commit.
-    pub(super) fn is_sound(&self) -> bool {
-        self.base_len != 0
+    /// Cuts off what a commit that failed has left.
+    fn cut(&mut self) -> io::Result<()> {
+        self.file.set_len(self.len)?;
+        self.file.seek(SeekFrom::Start(self.len))?;
+        self.is_torn = false;
+        Ok(())
     }
 
     /// Writes the file anew if what was appended has outgrown what it began with.
@@ -233,6 +245,11 @@ impl Journal {
         fs::remove_file(&self.path)?;
         sync_parent(&self.path)
     }
+}
+
+/// The mode of a file that nobody else can read.
+fn private() -> fs::Permissions {
+    fs::Permissions::from_mode(0o600)
 }
 
 /// Makes a rename or removal durable.

@@ -206,11 +206,6 @@ impl Writer {
         let Some(journal) = &mut self.journal else {
             return Ok(());
         };
-        if !journal.is_sound() {
-            return Err(io::Error::other(
-                "the zone file could not be repaired; restart Bindery",
-            ));
-        }
         let content = &updated.content;
         let changes: Vec<Change<'_>> = updated
             .changed

@@ -73,6 +73,18 @@ fn a_file_reads_back_as_it_was_written() {
 }
 
 #[test]
+fn a_file_is_for_its_owner_only() {
+    let folder = TempDir::new().unwrap();
+    let (path, _) = written(&folder, 1);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o600);
+    // As an older Bindery left it.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    Journal::open(&path).unwrap();
+    assert_eq!(mode(&path), 0o600);
+}
+
+#[test]
 fn a_commit_cut_short_anywhere_leaves_the_ones_before_it() {
     let folder = TempDir::new().unwrap();
     let (path, content) = written(&folder, 3);
