@@ -64,6 +64,7 @@ pub(crate) fn answer(
         }
         ["api", version] => resources(kinds, "", version)?,
         ["apis", group, version] => resources(kinds, group, version)?,
+        ["openapi", "v2"] => super::schema_documents::answer_v2(&parts.headers),
         ["openapi", "v3", ref rest @ ..] => super::schema_documents::answer(kinds, rest)?,
         _ => return Ok(None),
     };

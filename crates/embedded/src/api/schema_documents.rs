@@ -3,13 +3,18 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use http::StatusCode;
-use serde_json::Value;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::kinds::{Kind, Kinds};
 use super::service::Reply;
 use crate::openapi::{Resource, Scope, document, index};
+
+/// The media type of a document of version 2 as a message.
+const PROTOBUF_V2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// What clients ask for it by, although it is no media type.
+const PROTOBUF_V2_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
 /// The documents by their paths below `/openapi/v3/`: `api/v1`, `apis/apps/v1`.
 #[derive(Debug, Default)]
@@ -28,6 +33,32 @@ pub(crate) fn answer(kinds: &Kinds, rest: &[&str]) -> Result<Reply, Failure> {
     let found = documents.0.get(&rest.join("/"));
     let text = found.ok_or_else(Failure::no_resource)?;
     Ok(Reply::json(StatusCode::OK, text.clone()))
+}
+
+/// A document of version 2 that describes no kind. `kubectl` looks for a `List` in it, and sends the items as
+/// they are when it does not find their kinds.
+pub(crate) fn answer_v2(headers: &HeaderMap) -> Reply {
+    let accepted = headers.get(header::ACCEPT).map(HeaderValue::as_bytes);
+    let accepted = String::from_utf8_lossy(accepted.unwrap_or_default()).into_owned();
+    let (title, version) = ("Kubernetes", "1.36");
+    let names = [PROTOBUF_V2, PROTOBUF_V2_OLD];
+    if !names.iter().any(|name| accepted.contains(name)) {
+        return Reply::ok(&json!({
+            "swagger": "2.0", "info": {"title": title, "version": version},
+            "paths": {}, "definitions": {},
+        }));
+    }
+    let info = [text_field(1, title), text_field(2, version)].concat();
+    let document = [
+        text_field(1, "2.0"),
+        bytes_field(2, &info),
+        // Paths and definitions.
+        bytes_field(8, b""),
+        bytes_field(9, b""),
+    ];
+    let mut reply = Reply::json(StatusCode::OK, document.concat());
+    reply.content_type = PROTOBUF_V2;
+    reply
 }
 
 impl Documents {
@@ -84,4 +115,14 @@ fn resource<'a>(kind: &'a Kind, subresources: &'a [&'a str]) -> Resource<'a> {
 
 fn declared_schema(version: &Value) -> &Value {
     &version["schema"]["openAPIV3Schema"]
+}
+
+fn text_field(number: u8, text: &str) -> Vec<u8> {
+    bytes_field(number, text.as_bytes())
+}
+
+/// A field of a protobuf message, short enough for a length of one byte.
+fn bytes_field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let len = u8::try_from(bytes.len()).unwrap_or_default();
+    [&[number << 3 | 2, len], bytes].concat()
 }

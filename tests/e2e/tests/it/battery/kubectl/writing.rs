@@ -22,6 +22,9 @@ cases![
     a_status_can_be_patched,
     replace_works,
     a_definition_is_installed_and_used_at_once,
+    a_list_is_applied_item_by_item,
+    what_get_prints_can_be_applied,
+    what_get_prints_of_many_can_be_applied_when_they_are_gone,
 ];
 
 async fn create_makes_objects_from_a_file(t: Scene) {
@@ -282,4 +285,60 @@ async fn a_definition_is_installed_and_used_at_once(t: Scene) {
         .ok();
     let target = format!("/apis/{group}/v1/namespaces/{}/toys/a", t.ns);
     assert_eq!(t.get(&target).await.is(200)["free"], "form");
+}
+
+async fn a_list_is_applied_item_by_item(t: Scene) {
+    let list = "apiVersion: v1\nkind: List\nitems:\n\
+        - {apiVersion: battery.bindery.dev/v1, kind: Widget, metadata: {name: a}, spec: {size: 1}}\n\
+        - {apiVersion: v1, kind: ConfigMap, metadata: {name: b}, data: {k: v}}\n";
+    for apply in [
+        &["apply", "-f", "-"][..],
+        &["apply", "--server-side", "--force-conflicts", "-f", "-"],
+    ] {
+        let text = t.kubectl(apply, list).await.ok();
+        assert!(text.contains("widget.battery.bindery.dev/a "), "{text}");
+        assert!(text.contains("configmap/b "), "{text}");
+    }
+    let own = "apiVersion: battery.bindery.dev/v1\nkind: WidgetList\nitems:\n\
+        - {apiVersion: battery.bindery.dev/v1, kind: Widget, metadata: {name: c}, spec: {size: 1}}\n";
+    let text = t.kubectl(&["apply", "-f", "-"], own).await.ok();
+    assert_eq!(text, "widget.battery.bindery.dev/c created\n");
+}
+
+async fn what_get_prints_can_be_applied(t: Scene) {
+    t.kubectl(&["apply", "-f", "-"], &manifest("{size: 1}"))
+        .await
+        .ok();
+    for what in [
+        &["get", "widget", "a", "-o", "yaml"][..],
+        &["get", "widgets", "-o", "yaml"],
+        &["get", "widgets", "-o", "json"],
+    ] {
+        let printed = t.kubectl(what, "").await.ok();
+        let text = t.kubectl(&["apply", "-f", "-"], &printed).await.ok();
+        assert!(text.starts_with("widget.battery.bindery.dev/a "), "{text}");
+    }
+    // What was made without kubectl has no annotation yet, and gets it with a warning.
+    t.make("b", json!({"size": 2})).await;
+    let get = ["get", "widget", "b", "-o", "yaml"];
+    let printed = t.kubectl(&get, "").await.ok();
+    let run = t.kubectl(&["apply", "-f", "-"], &printed).await;
+    let warned = run.stderr.contains("last-applied-configuration");
+    assert!(warned, "{}", run.stderr);
+    assert_eq!(run.ok(), "widget.battery.bindery.dev/b configured\n");
+    // Somebody wrote meanwhile: what was printed is old, and says so.
+    let complaint = t.kubectl(&["apply", "-f", "-"], &printed).await.failed();
+    assert!(complaint.contains("(Conflict)"), "{complaint}");
+}
+
+async fn what_get_prints_of_many_can_be_applied_when_they_are_gone(t: Scene) {
+    t.make("a", json!({"size": 1})).await;
+    t.make("b", json!({"size": 2})).await;
+    let printed = t.kubectl(&["get", "widgets", "-o", "yaml"], "").await.ok();
+    t.kubectl(&["delete", "widgets", "--all"], "").await.ok();
+    let text = t.kubectl(&["apply", "-f", "-"], &printed).await.ok();
+    assert_eq!(
+        text,
+        "widget.battery.bindery.dev/a created\nwidget.battery.bindery.dev/b created\n"
+    );
 }
