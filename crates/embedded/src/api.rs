@@ -1,5 +1,6 @@
 //! A Kubernetes API in this process: a tower service behind `kube::Client`, and the same over HTTP.
 
+mod addresses;
 mod admission;
 mod body;
 mod builtin_rules;
@@ -26,6 +27,7 @@ mod selector;
 mod serve;
 mod service;
 mod store;
+mod stranger;
 mod tally;
 mod typed;
 mod watch;

@@ -172,6 +172,14 @@ impl Structural {
         causes
     }
 
+    /// Checks only what is checked of an object that says it is of another kind.
+    #[must_use]
+    pub fn validate_stranger(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        self.list_types_and_rules(new, old, &mut causes);
+        causes
+    }
+
     /// The compiled tree, for server-side apply.
     pub(crate) fn root(&self) -> &Node {
         &self.root

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Core;
 use super::failure::{Failure, Fault};
@@ -70,6 +70,7 @@ impl Draft<'_> {
         if kind.custom.is_none() {
             defaults::fill(&kind.resource, value, self.before);
         }
+        self.check_stranger(value)?;
         let mut faults = metadata::problems(value, NameRule::of(&kind.resource));
         if let Some(before) = self.before {
             faults.extend(metadata::transition_problems(before, value));
@@ -100,8 +101,9 @@ impl Draft<'_> {
         mut surplus: Surplus,
     ) -> Result<Vec<String>, Failure> {
         let kind = &self.call.target.kind;
-        check_type(kind, value)?;
-        surplus.unknown.extend(drop_unknown(kind, value)?);
+        self.check_type(value)?;
+        let unknown = drop_unknown(kind, value).map_err(|why| self.unreadable(value, &why))?;
+        surplus.unknown.extend(unknown);
         if let Some(custom) = &kind.custom {
             surplus.unknown.extend(custom.schema.prune(value));
             custom.schema.apply_defaults(value);
@@ -122,7 +124,7 @@ impl Draft<'_> {
             FieldValidation::Strict if remarks.is_empty() => Ok(Vec::new()),
             FieldValidation::Strict => {
                 let why = format!("strict decoding error: {}", remarks.join(", "));
-                Err(unreadable(kind, &why))
+                Err(self.undecodable(&why))
             }
         }
     }
@@ -131,8 +133,8 @@ impl Draft<'_> {
     pub(crate) fn unknown_fields(&self, declared: &Value) -> Result<Vec<String>, Failure> {
         let kind = &self.call.target.kind;
         let mut copy = declared.clone();
-        check_type(kind, &mut copy)?;
-        let mut unknown = drop_unknown(kind, &mut copy)?;
+        self.check_type(&mut copy)?;
+        let mut unknown = drop_unknown(kind, &mut copy).map_err(|why| self.undecodable(&why))?;
         if let Some(custom) = &kind.custom {
             unknown.extend(custom.schema.prune(&mut copy));
         }
@@ -238,60 +240,9 @@ pub(crate) fn unsupported_media_type(given: &str) -> Failure {
     )
 }
 
-/// The object must be of the kind in the path, and its metadata must have the right types.
-pub(crate) fn check_type(kind: &Kind, value: &mut Value) -> Result<(), Failure> {
-    if !value.is_object() {
-        return Err(Failure::bad_request("the object must be a JSON object"));
-    }
-    if kind.custom.is_none() {
-        for (field, text) in [("apiVersion", &kind.api_version), ("kind", &kind.kind)] {
-            if value[field].is_null() {
-                value[field] = json!(&**text);
-            }
-        }
-    }
-    let given = value["kind"].as_str().unwrap_or_default();
-    if given.is_empty() {
-        return Err(Failure::bad_request(format!(
-            "Object 'Kind' is missing in '{value}'"
-        )));
-    }
-    let api_version = value["apiVersion"].as_str().unwrap_or_default();
-    if api_version != &*kind.api_version {
-        return Err(Failure::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({})",
-            kind.api_version
-        )));
-    }
-    if given != &*kind.kind {
-        return Err(wrong_kind(kind, value));
-    }
-    if value["metadata"].is_null() {
-        value["metadata"] = json!({});
-    }
-    Ok(())
-}
-
-fn wrong_kind(kind: &Kind, value: &Value) -> Failure {
-    if kind.custom.is_none() {
-        let given = value["kind"].as_str().unwrap_or_default();
-        return unreadable(kind, &format!("it is a {given}"));
-    }
-    let fault = Fault::invalid("kind", &value["kind"], &format!("must be {}", kind.kind));
-    let name = value["metadata"]["name"].as_str().unwrap_or_default();
-    Failure::invalid(kind.subject(), name, &[fault])
-}
-
-fn unreadable(kind: &Kind, why: &str) -> Failure {
-    Failure::bad_request(format!(
-        "{} in version {:?} cannot be handled as a {}: {why}",
-        kind.kind, &*kind.version, kind.kind
-    ))
-}
-
 /// Reads the metadata, and built-in kinds as a whole, through their types; returns the paths of
-/// fields these do not know.
-fn drop_unknown(kind: &Kind, value: &mut Value) -> Result<Vec<String>, Failure> {
+/// fields these do not know, or says why they cannot be read.
+fn drop_unknown(kind: &Kind, value: &mut Value) -> Result<Vec<String>, String> {
     let whole = if kind.custom.is_some() {
         None
     } else {
@@ -303,12 +254,12 @@ fn drop_unknown(kind: &Kind, value: &mut Value) -> Result<Vec<String>, Failure> 
             *value = known;
             Ok(unknown)
         }
-        Some(Err(error)) => Err(unreadable(kind, &error.to_string())),
+        Some(Err(error)) => Err(error.to_string()),
         None if is_plain(&value["metadata"]) => Ok(Vec::new()),
         None => {
             let given = &value["metadata"];
             let known = typed::through::<ObjectMeta>(given)
-                .map_err(|error| unreadable(kind, &format!("metadata: {error}")))?;
+                .map_err(|error| format!("metadata: {error}"))?;
             let unknown = typed::unknown_fields(given, &known);
             value["metadata"] = known;
             Ok(unknown

@@ -11,7 +11,7 @@ const DATA_BYTES_MAX: usize = 1 << 20;
 pub(crate) fn problems(resource: &str, value: &Value, before: Option<&Value>) -> Vec<Fault> {
     match resource {
         "configmaps" | "secrets" => stored_data_problems(value, before),
-        "services" => service_problems(value),
+        "services" => service_problems(value, before),
         "events" => event_problems(value),
         "deployments.apps" | "replicasets.apps" | "statefulsets.apps" | "daemonsets.apps" => {
             workload_problems(value)
@@ -76,7 +76,7 @@ fn required_keys(kind: &str) -> &'static [&'static str] {
     }
 }
 
-fn service_problems(value: &Value) -> Vec<Fault> {
+fn service_problems(value: &Value, before: Option<&Value>) -> Vec<Fault> {
     let spec = &value["spec"];
     let mut faults = Vec::new();
     let headless = spec["clusterIP"] == "None";
@@ -86,26 +86,97 @@ fn service_problems(value: &Value) -> Vec<Fault> {
         faults.push(Fault::required("spec.ports", ""));
     }
     for (index, port) in ports.iter().enumerate() {
-        let number = &port["port"];
-        if !number
-            .as_i64()
-            .is_some_and(|number| (1..=65_535).contains(&number))
-        {
-            let field = format!("spec.ports[{index}].port");
-            faults.push(Fault::invalid(
-                field,
-                number,
-                "must be between 1 and 65535, inclusive",
-            ));
-        }
+        let path = format!("spec.ports[{index}]");
         if ports.len() > 1 && port["name"].as_str().is_none_or(str::is_empty) {
-            faults.push(Fault::required(format!("spec.ports[{index}].name"), ""));
+            faults.push(Fault::required(format!("{path}.name"), ""));
         }
+        faults.extend(port_problems(&path, port));
     }
+    faults.extend(address_problems(spec, before.map(|before| &before["spec"])));
     if named && spec["externalName"].as_str().is_none_or(str::is_empty) {
         faults.push(Fault::required("spec.externalName", ""));
     }
     faults
+}
+
+fn port_problems(path: &str, port: &Value) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let is_port = |number: &Value| {
+        let number = number.as_i64();
+        number.is_some_and(|number| (1..=65_535).contains(&number))
+    };
+    let why = "must be between 1 and 65535, inclusive";
+    // A number that is missing is 0 to the real server.
+    let number = |field: &Value| {
+        if field.is_null() {
+            json!(0)
+        } else {
+            field.clone()
+        }
+    };
+    if !is_port(&port["port"]) {
+        let field = format!("{path}.port");
+        faults.push(Fault::invalid(field, &number(&port["port"]), why));
+    }
+    let protocol = &port["protocol"];
+    if !["SCTP", "TCP", "UDP"].iter().any(|known| protocol == known) {
+        let field = format!("{path}.protocol");
+        faults.push(Fault::unsupported(field, protocol, &["SCTP", "TCP", "UDP"]));
+    }
+    let (target, field) = (&port["targetPort"], format!("{path}.targetPort"));
+    if let Some(name) = target.as_str() {
+        let whys = port_name_problems(name).into_iter();
+        faults.extend(whys.map(|why| Fault::invalid(field.clone(), target, why)));
+    } else if !is_port(target) {
+        faults.push(Fault::invalid(field, &number(target), why));
+    }
+    faults
+}
+
+/// What is wrong with the name of a port (RFC 6335 section 5.1, lower case).
+fn port_name_problems(name: &str) -> Vec<&'static str> {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let rules = [
+        (name.len() > 15, "must be no more than 15 characters"),
+        (
+            name.is_empty() || !name.bytes().all(is_plain),
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+        ),
+        (
+            !name.bytes().any(|byte| byte.is_ascii_lowercase()),
+            "must contain at least one letter (a-z)",
+        ),
+        (name.contains("--"), "must not contain consecutive hyphens"),
+        (
+            name.starts_with('-') || name.ends_with('-'),
+            "must not begin or end with a hyphen",
+        ),
+    ];
+    let broken = rules.iter().filter(|(is_broken, _)| *is_broken);
+    broken.map(|(_, why)| *why).collect()
+}
+
+/// An address is one, and stays.
+fn address_problems(spec: &Value, before: Option<&Value>) -> Vec<Fault> {
+    let first = |spec: &Value| {
+        let listed = spec.pointer("/clusterIPs/0");
+        listed.unwrap_or_else(|| &spec["clusterIP"]).clone()
+    };
+    let address = first(spec);
+    let Some(text) = address.as_str().filter(|text| !text.is_empty()) else {
+        return Vec::new();
+    };
+    let field = "spec.clusterIPs[0]";
+    let held = before.map(first).unwrap_or_default();
+    if held.is_string() && held != address && spec["type"] != "ExternalName" {
+        let why = "may not change once set";
+        return vec![Fault::invalid(field, &json!([text]), why)];
+    }
+    if text != "None" && text.parse::<std::net::IpAddr>().is_err() {
+        let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        return vec![Fault::invalid(field, &address, why)];
+    }
+    Vec::new()
 }
 
 /// An event lives beside the object it tells about; those of cluster-wide objects in `default`.

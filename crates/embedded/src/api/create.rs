@@ -92,12 +92,14 @@ impl Core {
             let message = "resourceVersion should not be set on objects to be created";
             return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
         }
+        draft.check_stranger(&value)?;
         let generated = self.name(kind, &mut value)?;
         self.fill_system_fields(kind, &mut value);
         draft.admit(&mut value)?;
         if ownership == Ownership::Tracked {
             self.track(request, None, None, &mut value);
         }
+        self.give_addresses(&kind.resource, &mut value);
         super::admission::check_size(&value)?;
         present::convert(&mut value, &kind.stored_as);
         let mut attempt = 0;

@@ -4,12 +4,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use super::addresses;
+
 /// Completes an object of a built-in kind; `before` is what it replaces.
 pub(crate) fn fill(resource: &str, value: &mut Value, before: Option<&Value>) {
     match resource {
         "namespaces" => namespace(value, before),
         "secrets" => secret(value),
-        "services" => service(value),
+        "services" => service(value, before),
         "deployments.apps" => deployment(value),
         "pods" => pod(value, before),
         "customresourcedefinitions.apiextensions.k8s.io" => definition(value),
@@ -48,7 +50,7 @@ fn secret(value: &mut Value) {
     }
 }
 
-fn service(value: &mut Value) {
+fn service(value: &mut Value, before: Option<&Value>) {
     let spec = &mut value["spec"];
     if !spec.is_object() {
         return;
@@ -62,7 +64,19 @@ fn service(value: &mut Value) {
     for port in ports.into_iter().flatten() {
         let number = port["port"].clone();
         default(port, "protocol", &json!("TCP"));
+        if port["targetPort"] == 0 {
+            port["targetPort"] = Value::Null;
+        }
         default(port, "targetPort", &number);
+    }
+    if let Some(before) = before {
+        addresses::keep(spec, &before["spec"]);
+    }
+    if addresses::has_node_ports(spec) {
+        default(spec, "externalTrafficPolicy", &json!("Cluster"));
+    }
+    if spec["type"] == "LoadBalancer" {
+        default(spec, "allocateLoadBalancerNodePorts", &json!(true));
     }
     if value["status"].is_null() {
         value["status"] = json!({"loadBalancer": {}});

@@ -13,6 +13,8 @@ pub(crate) struct Failure {
     reason: &'static str,
     message: String,
     details: Map<String, Value>,
+    /// Whether they stand in the answer although there are none.
+    has_details: bool,
     resume: Option<String>,
 }
 
@@ -75,6 +77,20 @@ impl Fault {
         }
     }
 
+    pub(crate) fn unsupported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
+        let supported: Vec<String> = supported.iter().map(|one| format!("{one:?}")).collect();
+        let message = format!(
+            "Unsupported value: {}: supported values: {}",
+            shown(value),
+            supported.join(", ")
+        );
+        Self {
+            reason: "FieldValueNotSupported",
+            message,
+            field: field.into(),
+        }
+    }
+
     pub(crate) fn forbidden(field: impl Into<String>, why: &str) -> Self {
         let message = format!("Forbidden: {why}");
         Self {
@@ -101,6 +117,7 @@ impl Failure {
             reason,
             message: message.into(),
             details: Map::new(),
+            has_details: false,
             resume: None,
         }
     }
@@ -237,6 +254,12 @@ impl Failure {
         self
     }
 
+    /// Says that there is nothing more to say, as the real server does now and then.
+    pub(crate) fn with_empty_details(mut self) -> Self {
+        self.has_details = true;
+        self
+    }
+
     /// Offers a token with which a list can go on.
     pub(crate) fn with_continue(mut self, token: String) -> Self {
         self.resume = Some(token);
@@ -255,7 +278,7 @@ impl Failure {
         if let Some(token) = &self.resume {
             status["metadata"]["continue"] = json!(token);
         }
-        if !self.details.is_empty() {
+        if self.has_details || !self.details.is_empty() {
             status["details"] = Value::Object(self.details.clone());
         }
         status
@@ -273,7 +296,9 @@ impl Failure {
         if !group.is_empty() {
             self.details.insert("group".to_owned(), json!(group));
         }
-        self.details.insert("kind".to_owned(), json!(kind));
+        if !kind.is_empty() {
+            self.details.insert("kind".to_owned(), json!(kind));
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::failure::{Failure, Fault};
+use super::failure::{Failure, Fault, Subject};
 use super::kinds::{Generation, Habit, Kind};
 use super::request::Part;
 use super::service::Call;
@@ -37,7 +37,11 @@ pub(crate) fn check_identity(call: &Call, current: &Value, value: &Value) -> Res
         if !kind.has(Habit::Unconditional) {
             let why = "must be specified for an update";
             let fault = Fault::invalid("metadata.resourceVersion", &json!(0), why);
-            return Err(Failure::invalid(kind.subject(), name, &[fault]));
+            let subject = Subject {
+                kind: &kind.plural,
+                ..kind.subject()
+            };
+            return Err(Failure::invalid(subject, name, &[fault]));
         }
     } else if version != text(held, "resourceVersion") {
         return Err(Failure::stale(kind.subject(), name));

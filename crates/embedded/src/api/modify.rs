@@ -9,7 +9,7 @@ use super::Core;
 use super::admission::{self, Draft, Surplus};
 use super::failure::{Failure, Fault, Subject};
 use super::guard;
-use super::kinds::Habit;
+use super::kinds::{Habit, split_group_version};
 use super::lifecycle::Cascade;
 use super::object::Stored;
 use super::present;
@@ -174,6 +174,7 @@ impl Core {
                 if ownership != Ownership::Declared {
                     self.track(request, Some(&current), managers, &mut value);
                 }
+                self.give_addresses(&kind.resource, &mut value);
                 admission::check_size(&value)?;
                 present::convert(&mut value, &kind.stored_as);
                 if request.options.dry_run {
@@ -277,6 +278,14 @@ impl Core {
         if given != name {
             return Err(Failure::bad_request(format!(
                 "the name of the object ({given}) does not match the name on the URL ({name})"
+            )));
+        }
+        let given = |field: &str| applied[field].as_str().unwrap_or_default();
+        if given("kind") != &*kind.kind || given("apiVersion") != &*kind.api_version {
+            let (group, version) = split_group_version(given("apiVersion"));
+            return Err(Failure::bad_request(format!(
+                "invalid object type: {group}/{version}, Kind={}",
+                given("kind")
             )));
         }
         let draft = Draft {
@@ -417,13 +426,10 @@ fn patch_failure(fault: PatchFault) -> Failure {
         PatchFault::TooLarge(why) => {
             Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", why)
         }
-        PatchFault::Inapplicable(why) => {
+        // The real server keeps to itself what did not fit.
+        PatchFault::Inapplicable(_) => {
             let message = "the server rejected our request due to an error in our request";
-            Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).with_cause(
-                "UnexpectedServerResponse",
-                &why,
-                "",
-            )
+            Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).with_empty_details()
         }
     }
 }

@@ -1,10 +1,11 @@
-//! The same random requests to both servers must bring the same answers.
+//! The same requests to both servers must bring the same answers: random ones, and some word for word.
 //!
 //! Each seed is a trial of its own: a failing one is named by the test and replayed by its name.
 
 mod compare;
 mod random;
 mod requests;
+mod words;
 
 use bindery_e2e::http::Http;
 use libtest_mimic::{Failed, Trial};
@@ -16,15 +17,21 @@ use random::Random;
 const SEEDS: u64 = 40;
 const REQUESTS: usize = 25;
 
-/// One trial per seed.
+/// One trial per seed, and one that compares words.
 pub(crate) fn trials() -> Vec<Trial> {
-    (0..SEEDS)
-        .map(|seed| {
-            Trial::test(format!("both::differential::seed_{seed}"), move || {
-                run(seed)
-            })
+    let words = Trial::test("both::differential::words", compare_words);
+    let seeds = (0..SEEDS).map(|seed| {
+        Trial::test(format!("both::differential::seed_{seed}"), move || {
+            run(seed)
         })
-        .collect()
+    });
+    seeds.chain([words]).collect()
+}
+
+fn compare_words() -> Result<(), Failed> {
+    let real = Subject::Real.http().map_err(Failed::from)?;
+    let embedded = Subject::Embedded.http().map_err(Failed::from)?;
+    block_on(words::play(&real, &embedded)).map_err(Failed::from)
 }
 
 fn run(seed: u64) -> Result<(), Failed> {

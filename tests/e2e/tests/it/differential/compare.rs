@@ -57,8 +57,6 @@ fn normal(answer: &Answer) -> Value {
             .filter(|cause| {
                 cause["field"] != ".spec.replicas" || cause["reason"] != "FieldValueInvalid"
             })
-            // The embedded API says why a JSON patch does not fit; the real one does not.
-            .filter(|cause| cause["reason"] != "UnexpectedServerResponse")
             .map(|cause| {
                 format!(
                     "{} {} {}",
