@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use super::row::{Group, Mood, Row, RowKey};
 use crate::folder::News;
 
+/// Columns below which lines are not wrapped.
+const INDENT_MAX: usize = 8;
+
 /// How large the terminal is, and whether it shows colours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Canvas {
@@ -44,11 +47,11 @@ pub(crate) fn frame(rows: &BTreeMap<RowKey, Row>, news: &News, canvas: Canvas) -
     // One line stays free for the cursor.
     let height = canvas.height.saturating_sub(1);
     let mut lines = vec![String::new(), cut(&summary(rows, news), canvas.width)];
-    let problems_max = (height / 3).max(1);
-    let problems = problems(news, problems_max, canvas);
-    let room = height.saturating_sub(lines.len() + problems.len());
+    // What has to be read in full may take two thirds of the screen.
+    let notices = notices(rows, news, (height * 2 / 3).max(1), canvas);
+    let room = height.saturating_sub(lines.len() + notices.len());
     lines.extend(objects(rows, room, canvas));
-    lines.extend(problems);
+    lines.extend(notices);
     lines.truncate(height);
     lines
 }
@@ -113,23 +116,57 @@ fn objects(rows: &BTreeMap<RowKey, Row>, room: usize, canvas: Canvas) -> Vec<Str
     lines
 }
 
-fn problems(news: &News, room: usize, canvas: Canvas) -> Vec<String> {
-    let mut lines: Vec<String> = news
-        .problems
-        .iter()
-        .map(|problem| {
-            let line = cut(&format!("  {problem}"), canvas.width);
-            match canvas.paint {
-                Paint::Plain => line,
-                Paint::Colours => format!("\x1b[31m{line}\x1b[0m"),
-            }
-        })
-        .collect();
-    if lines.len() > room {
-        let more = lines.len() - room + 1;
-        lines.truncate(room - 1);
-        lines.push(cut(&format!("  … and {more} more problems"), canvas.width));
+/// What is held and what is wrong in the folder, in full.
+fn notices(rows: &BTreeMap<RowKey, Row>, news: &News, room: usize, canvas: Canvas) -> Vec<String> {
+    let held = rows.iter().filter(|(_, row)| row.held);
+    let held = held.map(|(key, row)| (format!("{}: {}", key.text(), row.detail), Mood::Waiting));
+    let problems = news.problems.iter();
+    let problems = problems.map(|problem| (problem.to_string(), Mood::Bad));
+    let texts: Vec<(String, Mood)> = held.chain(problems).collect();
+    let mut lines = Vec::new();
+    for (at, (text, mood)) in texts.iter().enumerate() {
+        let more = texts.len() - at - 1;
+        // A line stays free to say how many do not fit.
+        let left = room.saturating_sub(lines.len() + usize::from(more > 0));
+        let wrapped = wrapped(text, canvas.width);
+        if at > 0 && wrapped.len() > left {
+            let text = format!("  … and {} more; `bindery status` tells all", more + 1);
+            lines.push(cut(&text, canvas.width));
+            break;
+        }
+        let shown = wrapped.iter().take(left.max(1));
+        lines.extend(shown.map(|line| canvas.paint.tint(line, *mood)));
     }
+    lines
+}
+
+/// The text in lines of `width` columns, all but the first further to the right.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let clean: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let mut lines = Vec::new();
+    let mut line = " ".to_owned();
+    let mut is_begun = false;
+    for word in clean.split(' ') {
+        let mut word: Vec<char> = word.chars().collect();
+        if is_begun && line.chars().count() + 1 + word.len() > width {
+            lines.push(std::mem::replace(&mut line, "   ".to_owned()));
+        }
+        // A word that is longer than a line is cut into pieces, so that nothing is lost.
+        while line.chars().count() + 1 + word.len() > width && width > INDENT_MAX {
+            let rest = word.split_off(width - line.chars().count() - 1);
+            let piece: String = word.into_iter().collect();
+            lines.push(format!("{line} {piece}"));
+            line = "   ".to_owned();
+            word = rest;
+        }
+        line.push(' ');
+        line.extend(word);
+        is_begun = true;
+    }
+    lines.push(line);
     lines
 }
 
@@ -181,7 +218,14 @@ mod tests {
                 name: name.to_owned(),
             };
             let (word, detail) = (words[1].to_owned(), words[2..].join(" "));
-            (key, Row { mood, word, detail })
+            let held = word == "Held";
+            let row = Row {
+                mood,
+                word,
+                detail,
+                held,
+            };
+            (key, row)
         });
         rows.collect()
     }
@@ -223,6 +267,43 @@ mod tests {
                 "  Ready     arecord/default/a  x",
                 "  Conflict  arecord/default/b  taken",
                 "  a.yaml:3: broken",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_has_to_be_read_is_not_cut() {
+        let held = "dnszone/z Held kubectl delete dnszone z -n default lets it go";
+        let long = "no kind DNSZoen in bindy.firestoned.io/v1beta1 is known; is its CRD there?";
+        assert_eq!(
+            check(held, long, (40, 24)),
+            [
+                "",
+                "1 zone, 0 records, 0 endpoints, from 2 …",
+                "  Held  dnszone/default/z  kubectl dele…",
+                "  dnszone/default/z: kubectl delete",
+                "    dnszone z -n default lets it go",
+                "  a.yaml:3: no kind DNSZoen in",
+                "    bindy.firestoned.io/v1beta1 is",
+                "    known; is its CRD there?",
+            ]
+        );
+        let word = "x".repeat(50);
+        assert_eq!(
+            check("", &word, (40, 24))[2..],
+            [
+                "  a.yaml:3:".to_owned(),
+                format!("    {}", "x".repeat(36)),
+                format!("    {}", "x".repeat(14))
+            ]
+        );
+        assert_eq!(
+            check(held, long, (40, 8))[2..],
+            [
+                "  Held  dnszone/default/z  kubectl dele…",
+                "  dnszone/default/z: kubectl delete",
+                "    dnszone z -n default lets it go",
+                "  … and 1 more; `bindery status` tells …",
             ]
         );
     }

@@ -106,6 +106,8 @@ pub(crate) struct Row {
     /// `Ready`, `Programmed`, or the reason why not.
     pub(crate) word: String,
     pub(crate) detail: String,
+    /// Whether something is held back until somebody says that it is meant.
+    pub(crate) held: bool,
 }
 
 impl RowKey {
@@ -133,6 +135,29 @@ impl RowKey {
 impl Row {
     /// What the object's status says.
     pub(crate) fn new(group: Group, object: &Glimpse) -> Self {
+        let row = Self::plain(group, object);
+        let conditions = object.status.conditions.iter();
+        let mut held =
+            conditions.filter(|found| found.r#type == "Guarded" && found.status == "True");
+        let Some(held) = held.next() else {
+            return row;
+        };
+        let message = held.message.replace('\n', " ");
+        let (word, detail) = match row.mood {
+            Mood::Good => (held.reason.clone(), message),
+            // What else is wrong comes first.
+            Mood::Bad | Mood::Waiting if row.detail.is_empty() => (row.word, message),
+            Mood::Bad | Mood::Waiting => (row.word, format!("{}; {message}", row.detail)),
+        };
+        Self {
+            mood: row.mood.min(Mood::Waiting),
+            word,
+            detail,
+            held: true,
+        }
+    }
+
+    fn plain(group: Group, object: &Glimpse) -> Self {
         let silent = Condition::default();
         let said = condition(group, &object.status.conditions).unwrap_or(&silent);
         let is_current = said.observed_generation == object.metadata.generation;
@@ -148,6 +173,7 @@ impl Row {
                 mood: Mood::Waiting,
                 word: "Deleting".to_owned(),
                 detail,
+                held: false,
             };
         }
         let (mood, word, detail) = match &*said.status {
@@ -168,6 +194,7 @@ impl Row {
             mood,
             word,
             detail: detail.replace('\n', " "),
+            held: false,
         }
     }
 }
@@ -280,6 +307,30 @@ mod tests {
         assert_eq!(
             check("DNSEndpoint", "", status),
             "dnsendpoint/default/x NoMatchingZone no zone"
+        );
+    }
+
+    #[test]
+    fn a_zone_that_is_held_says_so_and_is_not_well() {
+        let held = "{type: Guarded, status: 'True', reason: Held, message: 'removing 30 is held'}";
+        let ready = |status: &str| {
+            format!(
+                "{{conditions: [{held}, {{type: Ready, status: '{status}', reason: Timeout, \
+                 message: 'no answer', observedGeneration: 2}}]}}"
+            )
+        };
+        assert_eq!(
+            check("DNSZone", "", &ready("True")),
+            "dnszone/default/x Held removing 30 is held"
+        );
+        assert_eq!(
+            check("DNSZone", "", &ready("False")),
+            "dnszone/default/x Timeout no answer; removing 30 is held"
+        );
+        let deleting = "deletionTimestamp: '2026-01-01T00:00:00Z'";
+        assert_eq!(
+            check("DNSZone", deleting, &ready("True")),
+            "dnszone/default/x Deleting removing 30 is held"
         );
     }
 
