@@ -83,9 +83,9 @@ fn for_shell(path: &Path) -> String {
 
 /// A name that the folder declares: the first A record in the first zone.
 fn example(scan: &Scan) -> Option<String> {
-    let documents = || scan.files.values().flatten().flatten();
     let first = |kind: &str, field: &str| {
-        let document = documents().find(|document| document.key.kind == kind)?;
+        let mut documents = scan.documents().map(|(_, document)| document);
+        let document = documents.find(|document| document.key.kind == kind)?;
         document.value.pointer(field).and_then(Value::as_str)
     };
     let zone = first("DNSZone", "/spec/zoneName")?.trim_end_matches('.');
@@ -110,9 +110,7 @@ mod tests {
         let text = "{apiVersion: v1, kind: DNSZone, metadata: {name: z}, spec: {zoneName: a.test}}\n\
                     ---\n{apiVersion: v1, kind: ARecord, metadata: {name: w}, spec: {name: w}}\n";
         std::fs::write(folder.path().join("a.yaml"), text).expect("it is ours");
-        let scan = Reader::new(folder.path().to_owned())
-            .read()
-            .expect("it is there");
+        let scan = Reader::peek(folder.path().to_owned()).expect("it is there");
         let banner = Banner {
             folder: "zones".into(),
             data: "/data".into(),

@@ -2,18 +2,27 @@
 //!
 //! What a file declares is an object that carries the annotation [`FILE`]; that is how a document or
 //! a file that is gone is noticed, also if it went while Bindery was not running.
+//!
+//! What is no longer declared is deleted when that has been so for a while. It must *never* delete a zone
+//! that was served: such a zone is kept and marked [`NO_LONGER_DECLARED`].
 
 mod apply;
 mod document;
 mod keep;
+mod leave;
 mod plan;
+mod remove;
 mod scan;
+mod tell;
 mod watch;
+
+use bindery_sources::meta::NO_LONGER_DECLARED;
 
 pub(crate) use document::Problem;
 pub(crate) use keep::{Keeper, News};
 pub(crate) use plan::Scan;
 pub(crate) use scan::Reader;
+pub(crate) use tell::fetch_problems;
 
 /// The annotation that says which file declares an object, relative to the folder.
 pub(crate) const FILE: &str = "bindery.dev/file";

@@ -87,7 +87,7 @@ async fn start(
         dns_what: dns.what,
         metrics: address::local(&metrics_listener)?,
     };
-    banner.say(&Reader::new(flags.dir.clone()).read().unwrap_or_default());
+    banner.say(&Reader::peek(flags.dir.clone()).unwrap_or_default());
 
     let serving = api.clone();
     base.spawn(

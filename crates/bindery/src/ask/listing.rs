@@ -12,7 +12,7 @@ use kube::{Api, Client, Config};
 use super::thing::{Thing, definitions};
 use crate::cli::ask::Asking;
 use crate::live::resource;
-use crate::run;
+use crate::{folder, run};
 
 /// Objects in one page of a list.
 const PAGE_LEN: u32 = 500;
@@ -68,6 +68,11 @@ impl Listing {
     pub(super) async fn fetch_all(&self) -> Result<Vec<Thing>> {
         let lists = Kind::ALL.into_iter().map(|kind| self.fetch(kind, None));
         Ok(try_join_all(lists).await?.into_iter().flatten().collect())
+    }
+
+    /// What is wrong in the folder of `bindery up`, if that is what answers.
+    pub(super) async fn fetch_folder_problems(&self) -> Vec<String> {
+        folder::fetch_problems(&self.client).await
     }
 
     /// All objects of a kind, in one namespace or in all.

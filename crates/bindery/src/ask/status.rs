@@ -24,6 +24,8 @@ struct Tree {
     zones: Vec<ZoneNode>,
     /// Objects that are in no zone.
     no_zone: Vec<Leaf>,
+    /// What is wrong in the folder of `bindery up`.
+    folder: Vec<String>,
 }
 
 /// A zone with what is in it.
@@ -62,8 +64,9 @@ pub(crate) async fn status(flags: Status) -> Result<ExitCode> {
         (true, _) => None,
         (false, named) => Some(named.unwrap_or_else(|| listing.default_namespace())),
     };
-    let tree = tree(&book, namespace);
-    let code = if tree.ready == tree.total {
+    let mut tree = tree(&book, namespace);
+    tree.folder = listing.fetch_folder_problems().await;
+    let code = if tree.ready == tree.total && tree.folder.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -100,6 +103,7 @@ fn tree(book: &Book, namespace: Option<&str>) -> Tree {
         total: shown.len(),
         zones,
         no_zone,
+        folder: Vec::new(),
     }
 }
 
@@ -143,6 +147,11 @@ fn lines(tree: &Tree, paint: Paint) -> Vec<String> {
         lines.push("in no zone".to_owned());
         let leaves: Vec<Vec<Cell>> = tree.no_zone.iter().map(cells).collect();
         lines.extend(branches(&aligned(&leaves, paint)));
+        lines.push(String::new());
+    }
+    if !tree.folder.is_empty() {
+        lines.push("in the folder".to_owned());
+        lines.extend(branches(&tree.folder));
         lines.push(String::new());
     }
     lines.push(match tree.total {

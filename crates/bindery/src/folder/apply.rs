@@ -1,10 +1,10 @@
-//! Carries out plans through the API, as `kubectl apply --server-side` and `kubectl delete` would.
+//! Applies documents through the API, as `kubectl apply --server-side` would.
 
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use futures::{StreamExt as _, stream};
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
+use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
 use kube::discovery::{Scope, verbs};
 use kube::{Api, Client, Discovery, ResourceExt as _};
@@ -12,18 +12,18 @@ use serde_json::{Value, json};
 
 use super::document::{Document, Key, Problem};
 use super::plan::{Known, Origin};
-use super::{FILE, FILE_HASH};
+use super::{FILE, FILE_HASH, NO_LONGER_DECLARED};
 
 /// The field manager of what files declare.
 const MANAGER: &str = "bindery-up";
 /// Objects of one page of a list.
 const PAGE_LEN: u32 = 500;
 /// Requests under way at a time, so that they share the fsyncs of the API's group commit.
-const REQUESTS_MAX: usize = 32;
+pub(super) const REQUESTS_MAX: usize = 32;
 
-/// Applies documents and deletes objects.
+/// Applies documents and removes objects.
 pub(crate) struct Applier {
-    client: Client,
+    pub(super) client: Client,
     kinds: Discovery,
 }
 
@@ -32,15 +32,15 @@ pub(crate) enum Outcome {
     /// It is in the API.
     Applied(Key, Origin),
     /// An object of this name is still being deleted; the document has to wait for it.
-    Wait,
+    Wait(String),
     /// The API does not take it.
     Refused(Problem),
 }
 
 /// A kind as the API serves it.
-struct Served {
-    resource: ApiResource,
-    scope: Scope,
+pub(super) struct Served {
+    pub(super) resource: ApiResource,
+    pub(super) scope: Scope,
 }
 
 impl Applier {
@@ -87,6 +87,7 @@ impl Applier {
                     file,
                     hash: note(FILE_HASH).unwrap_or_default(),
                     api_version: version.clone(),
+                    held: note(NO_LONGER_DECLARED).is_some(),
                 };
                 known.insert(key, origin);
             }
@@ -136,8 +137,11 @@ impl Applier {
             .patch(&document.key.name, &params, &Patch::Apply(&body))
             .await
         {
-            Ok(object) if object.metadata.deletion_timestamp.is_some() => Outcome::Wait,
-            Ok(_) => {
+            Ok(object) if object.metadata.deletion_timestamp.is_some() => Outcome::Wait(file),
+            Ok(object) => {
+                if let Err(error) = write_declared(&api, &object).await {
+                    return refuse(plain(&error));
+                }
                 let (hash, api_version) = (document.hash.clone(), document.api_version.clone());
                 Outcome::Applied(
                     document.key.clone(),
@@ -145,49 +149,11 @@ impl Applier {
                         file,
                         hash,
                         api_version,
+                        held: false,
                     },
                 )
             }
             Err(error) => refuse(plain(&error)),
-        }
-    }
-
-    /// Deletes an object, if it still is what the file declared.
-    ///
-    /// # Errors
-    /// What stands against it.
-    pub(crate) async fn delete(&self, key: &Key, origin: &Origin) -> Result<(), Problem> {
-        let refuse = |text: String| Problem::with_file(&origin.file, format!("{key}: {text}"));
-        let Some(served) = self.resolve(&origin.api_version, &key.kind) else {
-            // Its kind is gone, and the object with it.
-            return Ok(());
-        };
-        if is_our_definition(key) {
-            return Ok(());
-        }
-        let api: Api<DynamicObject> = match served.scope {
-            Scope::Cluster => Api::all_with(self.client.clone(), &served.resource),
-            Scope::Namespaced => {
-                Api::namespaced_with(self.client.clone(), &key.namespace, &served.resource)
-            }
-        };
-        let found = api.get_metadata_opt(&key.name).await;
-        let Some(object) = found.map_err(|error| refuse(plain(&error)))? else {
-            return Ok(());
-        };
-        // Somebody took it over, or made a new one of the same name: then it is theirs.
-        if object.annotations().get(FILE) != Some(&origin.file) {
-            return Ok(());
-        }
-        let preconditions = Preconditions {
-            uid: object.uid(),
-            resource_version: None,
-        };
-        let params = DeleteParams::background().preconditions(preconditions);
-        match api.delete(&key.name, &params).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-            Err(error) => Err(refuse(plain(&error))),
         }
     }
 
@@ -211,7 +177,7 @@ impl Applier {
         self.resolve(&document.api_version, &document.key.kind)
     }
 
-    fn resolve(&self, api_version: &str, kind: &str) -> Option<Served> {
+    pub(super) fn resolve(&self, api_version: &str, kind: &str) -> Option<Served> {
         let meta = TypeMeta {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
@@ -232,6 +198,21 @@ async fn fetch_kinds(client: &Client) -> Result<Discovery> {
         .context("cannot ask the API for its kinds")
 }
 
+/// Takes the mark off an object that is declared again.
+async fn write_declared(api: &Api<DynamicObject>, object: &DynamicObject) -> kube::Result<()> {
+    if !object.annotations().contains_key(NO_LONGER_DECLARED) {
+        return Ok(());
+    }
+    let unmark = json!({"metadata": {
+        "uid": object.uid(),
+        "annotations": {NO_LONGER_DECLARED: null},
+    }});
+    let params = PatchParams::default();
+    let name = object.name_any();
+    api.patch(&name, &params, &Patch::Merge(unmark)).await?;
+    Ok(())
+}
+
 /// The document with the annotations that say where it comes from.
 fn annotated(document: &Document, file: &str) -> Value {
     let mut body = document.value.clone();
@@ -244,16 +225,8 @@ fn annotated(document: &Document, file: &str) -> Value {
     body
 }
 
-/// Bindery's own kinds are never deleted: all zones and records would go with them.
-fn is_our_definition(key: &Key) -> bool {
-    key.kind == "CustomResourceDefinition"
-        && bindery_api::crds()
-            .iter()
-            .any(|crd| crd.metadata.name.as_ref() == Some(&key.name))
-}
-
 /// What the API says, in its own words.
-fn plain(error: &kube::Error) -> String {
+pub(super) fn plain(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return status.message.clone();
     }

@@ -4,9 +4,12 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use bindery_sources::meta::PUBLISHED;
 use serde_json::Value;
 use serde_saphyr::{Options, Spanned};
 use sha2::{Digest as _, Sha256};
+
+use super::{FILE, FILE_HASH, NO_LONGER_DECLARED};
 
 /// Documents that one file may have. A document of 250 bytes 20,000 times fills a file.
 const DOCUMENTS_MAX: usize = 20_000;
@@ -26,6 +29,9 @@ const SERVER_FIELDS: [&str; 6] = [
     "selfLink",
     "uid",
 ];
+
+/// Annotations that only Bindery writes, and that such a file has too.
+const OUR_ANNOTATIONS: [&str; 4] = [FILE, FILE_HASH, NO_LONGER_DECLARED, PUBLISHED];
 
 /// Which object is meant, whatever the version. Kinds without namespaces are taken to be in
 /// `default`, so that a manifest and the object it made have the same key.
@@ -212,6 +218,14 @@ fn document(file: &str, line: u64, mut value: Value) -> Result<Document, Problem
         for field in SERVER_FIELDS {
             metadata.remove(field);
         }
+        if let Some(notes) = metadata
+            .get_mut("annotations")
+            .and_then(Value::as_object_mut)
+        {
+            for name in OUR_ANNOTATIONS {
+                notes.remove(name);
+            }
+        }
     }
     let hash = hash(&value);
     Ok(Document {
@@ -313,9 +327,12 @@ items:
     }
 
     #[test]
-    fn what_the_server_wrote_does_not_count() {
-        let plain = "{apiVersion: v1, kind: A, metadata: {name: a}}";
-        let dumped = "{apiVersion: v1, kind: A, metadata: {name: a, uid: u}, status: {x: y}}";
+    fn what_the_server_or_bindery_wrote_does_not_count() {
+        let plain = "{apiVersion: v1, kind: A, metadata: {name: a, annotations: {x: y}}}";
+        let dumped = "{apiVersion: v1, kind: A, metadata: {name: a, uid: u, annotations: \
+                      {x: y, bindery.dev/file: b.yaml, bindery.dev/file-hash: '1', \
+                      bindery.dev/no-longer-declared: b.yaml, bindery.dev/published: z}}, \
+                      status: {x: y}}";
         let hash = |text| documents("a.yaml", text).map(|found| found[0].hash.clone());
         assert_eq!(hash(plain), hash(dumped));
     }

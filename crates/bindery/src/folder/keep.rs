@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -12,16 +13,18 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::apply::{Applier, Outcome};
-use super::document::{Key, Problem};
-use super::plan::{Known, Origin, Plan, Scan, plan};
-use super::scan::Reader;
+use super::document::{Document, Key, Problem};
+use super::leave::Leaving;
+use super::plan::{Absent, Known, Plan, Scan, plan};
+use super::remove::{Removed, is_namespace, is_zone, rank};
+use super::scan::{Look, Reader};
+use super::tell::Teller;
 use super::watch::Changes;
 
-/// How long something has to be gone before its object is deleted. A file that is being saved, moved
-/// or checked out is gone for some milliseconds; `rm -r` of the folder takes some more.
-const GRACE: Duration = Duration::from_millis(250);
 /// When a document is tried again whose object is still being deleted.
 const RETRY: Duration = Duration::from_millis(200);
+/// How long the first pass may wait for files that are being written.
+const SETTLE_MAX: Duration = Duration::from_secs(5);
 
 /// What became of the folder in the last pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +51,11 @@ pub(crate) struct Keeper {
     known: Known,
     /// Group and kind of what Bindery publishes.
     kinds: BTreeSet<(String, String)>,
-    gone: BTreeMap<Key, Instant>,
+    leaving: Leaving,
+    /// Objects that are no longer declared and stay with a zone that is kept.
+    along: BTreeMap<Key, Key>,
+    started: Instant,
+    teller: Teller,
     news: watch::Sender<News>,
 }
 
@@ -61,7 +68,7 @@ impl Keeper {
         root: PathBuf,
         client: Client,
     ) -> Result<(Self, watch::Receiver<News>)> {
-        let applier = Applier::new(client).await?;
+        let applier = Applier::new(client.clone()).await?;
         let known = applier.fetch_known().await?;
         let crds = bindery_api::crds().into_iter();
         let kinds = crds.map(|crd| (crd.spec.group, crd.spec.names.kind));
@@ -72,7 +79,10 @@ impl Keeper {
             applier,
             known,
             kinds: kinds.collect(),
-            gone: BTreeMap::new(),
+            leaving: Leaving::new(Instant::now()),
+            along: BTreeMap::new(),
+            started: Instant::now(),
+            teller: Teller::new(client),
             news,
         };
         Ok((keeper, receiver))
@@ -100,22 +110,54 @@ impl Keeper {
     /// that is soon.
     async fn pass(&mut self) -> Option<Instant> {
         self.changes.refresh();
-        let scan = match block_in_place(|| self.reader.read()) {
-            Ok(scan) => scan,
+        let now = Instant::now();
+        let writing = self.changes.writing();
+        let look = match block_in_place(|| self.reader.read(now, &writing)) {
+            Ok(look) => look,
             Err(problem) => {
-                self.gone.clear();
+                self.leaving.reset(now);
                 let kept = self.known.len();
                 let text = format!("{problem}; its {kept} objects are kept as they are");
-                self.tell(vec![Problem::with_file("", text)], &Scan::default());
+                self.tell(vec![Problem::with_file("", text)], &Scan::default())
+                    .await;
                 return None;
             }
         };
+        let Look {
+            scan,
+            again,
+            is_changed,
+        } = look;
+        if is_changed {
+            self.leaving.note_change(now);
+        }
         let Plan {
-            mut apply,
-            delete,
+            apply,
+            absent,
             mut problems,
         } = plan(&scan, &self.known);
-        let mut next = None;
+        let postponed = self.apply(apply, &mut problems).await;
+        // A file that has a problem takes nothing away.
+        let mut unsound = postponed.clone();
+        unsound.extend(problems.iter().map(|problem| problem.file.clone()));
+        let sound = absent.into_iter();
+        let absent = sound
+            .filter(|absent| !unsound.contains(&absent.origin.file))
+            .collect();
+        let due = self.remove(absent, &mut problems).await;
+        self.tell(problems, &scan).await;
+        let retry = (!postponed.is_empty()).then(|| Instant::now() + RETRY);
+        [again, due, retry].into_iter().flatten().min()
+    }
+
+    /// Applies documents, definitions and namespaces before what needs them. Returns the files of those
+    /// that have to wait.
+    async fn apply(
+        &mut self,
+        mut apply: Vec<(String, Arc<Document>)>,
+        problems: &mut Vec<Problem>,
+    ) -> BTreeSet<String> {
+        let mut postponed = BTreeSet::new();
         while let Some((_, first)) = apply.first() {
             let is_definition = first.key.kind == "CustomResourceDefinition";
             let is_namespace = first.key.kind == "Namespace";
@@ -130,46 +172,83 @@ impl Keeper {
                     Outcome::Applied(key, origin) => {
                         self.known.insert(key, origin);
                     }
-                    Outcome::Wait => next = Some(Instant::now() + RETRY),
+                    Outcome::Wait(file) => {
+                        postponed.insert(file);
+                    }
                     Outcome::Refused(problem) => problems.push(problem),
                 }
             }
             apply = rest.unwrap_or_default();
         }
-        let due = self.delete(delete, &mut problems).await;
-        self.tell(problems, &scan);
-        match (next, due) {
-            (Some(next), Some(due)) => Some(next.min(due)),
-            (next, due) => next.or(due),
+        postponed
+    }
+
+    /// Takes away what has not been declared for long enough; returns when more is due.
+    async fn remove(
+        &mut self,
+        absent: Vec<Absent>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Instant> {
+        let undeclared = match self.applier.fetch_undeclared(&absent).await {
+            Ok(undeclared) => undeclared,
+            Err(problem) => {
+                problems.push(problem);
+                return None;
+            }
+        };
+        let (mut due, next) = self.leaving.due(absent, Instant::now());
+        self.along.retain(|_, zone| undeclared.contains_key(zone));
+        due.retain(|one| !self.along.contains_key(&one.key));
+        let (zones, mut others): (Vec<_>, Vec<_>) =
+            due.into_iter().partition(|one| is_zone(&one.key));
+        for zone in &zones {
+            let removed = self.applier.keep_zone(zone, &undeclared).await;
+            self.note(zone.key.clone(), removed, problems);
+        }
+        others.sort_by_key(|one| rank(&one.key));
+        while let Some(first) = others.first().map(|one| rank(&one.key)) {
+            let rest = others.split_off(others.partition_point(|one| rank(&one.key) == first));
+            others.retain(|one| {
+                let used = self.in_use(one);
+                problems.extend(used.clone());
+                used.is_none()
+            });
+            for (key, removed) in self.applier.remove(others, &undeclared).await {
+                self.note(key, removed, problems);
+            }
+            others = rest;
+        }
+        next
+    }
+
+    /// Notes what became of an object that is no longer declared.
+    fn note(&mut self, key: Key, removed: Removed, problems: &mut Vec<Problem>) {
+        match removed {
+            Removed::Done => {
+                self.known.remove(&key);
+            }
+            Removed::Kept => {
+                if let Some(origin) = self.known.get_mut(&key) {
+                    origin.held = true;
+                }
+            }
+            Removed::With(zone) => {
+                self.along.insert(key, zone);
+            }
+            Removed::Refused(problem) => problems.push(problem),
         }
     }
 
-    /// Deletes what has been gone for long enough; returns when more is due.
-    async fn delete(
-        &mut self,
-        delete: Vec<(Key, Origin)>,
-        problems: &mut Vec<Problem>,
-    ) -> Option<Instant> {
-        let now = Instant::now();
-        let mut gone = BTreeMap::new();
-        for (key, origin) in delete {
-            let since = self.gone.get(&key).copied().unwrap_or(now);
-            if now < since + GRACE {
-                gone.insert(key, since);
-                continue;
-            }
-            match self.applier.delete(&key, &origin).await {
-                Ok(()) => {
-                    self.known.remove(&key);
-                }
-                Err(problem) => {
-                    gone.insert(key, now);
-                    problems.push(problem);
-                }
-            }
-        }
-        self.gone = gone;
-        self.gone.values().min().map(|since| *since + GRACE)
+    /// Why a namespace cannot go yet.
+    fn in_use(&self, one: &Absent) -> Option<Problem> {
+        let namespace = is_namespace(&one.key).then_some(&one.key.name)?;
+        let mut inside = self.known.keys().filter(|key| key.namespace == *namespace);
+        let first = inside.find(|key| !is_namespace(key))?;
+        let text = format!(
+            "{}: no file declares it any longer; it is kept because {first} of this folder is in it",
+            one.key
+        );
+        Some(Problem::with_file(&one.origin.file, text))
     }
 
     /// Whether controllers of ours see to objects of this kind.
@@ -177,7 +256,9 @@ impl Keeper {
         self.kinds.contains(&(key.group.clone(), key.kind.clone()))
     }
 
-    fn tell(&self, problems: Vec<Problem>, scan: &Scan) {
+    async fn tell(&mut self, problems: Vec<Problem>, scan: &Scan) {
+        self.teller.write(&problems).await;
+        let settled = !scan.is_restless() || self.started + SETTLE_MAX < Instant::now();
         let objects = self.known.len();
         let published = self
             .known
@@ -200,7 +281,7 @@ impl Keeper {
                 files,
                 objects,
                 published,
-                settled: true,
+                settled: old.settled || settled,
             };
             let differs = *old != news;
             *old = news;

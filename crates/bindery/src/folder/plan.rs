@@ -1,4 +1,5 @@
-//! What has to be applied and deleted so that the API holds what the folder declares.
+//! What has to be applied, and what is no longer declared, so that the API holds what the folder
+//! declares.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +9,21 @@ use super::document::{Document, Key, Problem};
 /// What the folder holds now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scan {
-    /// Every manifest file; one that cannot be read or understood is a problem.
-    pub(crate) files: BTreeMap<String, Result<Vec<Arc<Document>>, Problem>>,
+    /// Every manifest file.
+    pub(crate) files: BTreeMap<String, Content>,
     /// Folders below that cannot be read, so that nobody knows what is in them.
     pub(crate) unreadable: BTreeMap<String, Problem>,
+}
+
+/// What a file declares.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    /// These objects; of a file that is being written, those that it declared before.
+    Declares(Vec<Arc<Document>>),
+    /// It cannot be read or understood.
+    Broken(Problem),
+    /// It is being written, and was never read before.
+    Restless,
 }
 
 /// What the folder had declared when it was applied last.
@@ -23,6 +35,8 @@ pub(crate) struct Origin {
     pub(crate) file: String,
     pub(crate) hash: String,
     pub(crate) api_version: String,
+    /// Whether the object says that no file declares it any longer.
+    pub(crate) held: bool,
 }
 
 /// What to do; nothing is done yet.
@@ -30,80 +44,159 @@ pub(crate) struct Origin {
 pub(crate) struct Plan {
     /// Documents to apply, with their files: definitions first, then namespaces, then the rest.
     pub(crate) apply: Vec<(String, Arc<Document>)>,
-    /// Objects to delete.
-    pub(crate) delete: Vec<(Key, Origin)>,
+    /// Objects that were declared and are not any longer.
+    pub(crate) absent: Vec<Absent>,
     /// What the author has to know.
     pub(crate) problems: Vec<Problem>,
 }
 
+/// An object that was declared and is not any longer.
+#[derive(Clone, Debug)]
+pub(crate) struct Absent {
+    pub(crate) key: Key,
+    pub(crate) origin: Origin,
+    pub(crate) way: Way,
+}
+
+/// How an object ceased to be declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Its file is there and declares other objects.
+    LeftFile,
+    /// Its file is not there.
+    FileGone,
+}
+
+impl Scan {
+    /// Everything that is declared, file by file.
+    pub(crate) fn documents(&self) -> impl Iterator<Item = (&String, &Arc<Document>)> {
+        self.files.iter().flat_map(|(file, content)| {
+            let documents = match content {
+                Content::Declares(documents) => documents.as_slice(),
+                Content::Broken(_) | Content::Restless => &[],
+            };
+            documents.iter().map(move |document| (file, document))
+        })
+    }
+
+    /// Whether some file was never still enough to be read.
+    pub(crate) fn is_restless(&self) -> bool {
+        let mut contents = self.files.values();
+        contents.any(|content| matches!(content, Content::Restless))
+    }
+}
+
 /// Compares what is declared with what was.
 ///
-/// Guarantees: a folder that declares nothing deletes nothing, and neither does a file or a folder
-/// below that cannot be read.
+/// Guarantees: a folder that declares nothing takes nothing away. Neither does a file that declares
+/// nothing, is being written or has a problem, nor a folder below that cannot be read. An object stays with
+/// the file that has it.
 pub(crate) fn plan(scan: &Scan, known: &Known) -> Plan {
     let mut plan = Plan::default();
-    let mut declared: BTreeMap<&Key, (&str, &Arc<Document>)> = BTreeMap::new();
     plan.problems.extend(scan.unreadable.values().cloned());
-    for (file, content) in &scan.files {
-        match content {
-            Err(problem) => plan.problems.push(problem.clone()),
-            Ok(documents) => {
-                for document in documents {
-                    declare(&mut declared, &mut plan.problems, file, document);
-                }
-            }
-        }
-    }
+    let broken = scan.files.values().filter_map(|content| match content {
+        Content::Broken(problem) => Some(problem.clone()),
+        Content::Declares(_) | Content::Restless => None,
+    });
+    plan.problems.extend(broken);
+    let declared = declared(scan, known, &mut plan.problems);
     for (key, (file, document)) in &declared {
-        let same = known
-            .get(*key)
-            .is_some_and(|origin| origin.file == *file && origin.hash == document.hash);
+        let same = known.get(*key).is_some_and(|origin| {
+            origin.file == *file && origin.hash == document.hash && !origin.held
+        });
         if !same {
             plan.apply.push(((*file).to_owned(), Arc::clone(document)));
         }
     }
     plan.apply
         .sort_by(|(file, a), (other, b)| (rank(a), file, a.line).cmp(&(rank(b), other, b.line)));
-    let gone = known
-        .iter()
-        .filter(|(key, origin)| !declared.contains_key(key) && is_readable(scan, &origin.file));
-    if !declared.is_empty() {
-        plan.delete = gone
-            .map(|(key, origin)| (key.clone(), origin.clone()))
-            .collect();
-    } else if !known.is_empty() && plan.problems.is_empty() {
-        let count = known.len();
-        let text = format!("the folder declares nothing; its {count} objects are kept as they are");
-        plan.problems.push(Problem::with_file("", text));
+    let undeclared = || known.iter().filter(|(key, _)| !declared.contains_key(key));
+    for (file, content) in &scan.files {
+        if matches!(content, Content::Declares(documents) if documents.is_empty()) {
+            let kept = undeclared().filter(|(_, origin)| origin.file == *file);
+            plan.problems.extend(empty(file, kept.count()));
+        }
+    }
+    let absent = undeclared().filter_map(|(key, origin)| {
+        let (key, origin) = (key.clone(), origin.clone());
+        let way = way(scan, &origin.file)?;
+        Some(Absent { key, origin, way })
+    });
+    plan.absent = absent.collect();
+    if declared.is_empty() && !plan.absent.is_empty() {
+        plan.absent.clear();
+        if !scan.is_restless() {
+            let count = known.len();
+            let text =
+                format!("the folder declares nothing; its {count} objects are kept as they are");
+            plan.problems.push(Problem::with_file("", text));
+        }
     }
     plan
 }
 
-fn declare<'a>(
-    declared: &mut BTreeMap<&'a Key, (&'a str, &'a Arc<Document>)>,
+/// A file that declares nothing, where it did before.
+fn empty(file: &str, count: usize) -> Option<Problem> {
+    let s = if count == 1 { "" } else { "s" };
+    let text = format!(
+        "declares nothing; what it declared before ({count} object{s}) is kept as it is: delete the \
+         file to delete that"
+    );
+    (count > 0).then(|| Problem::with_file(file, text))
+}
+
+/// Which file declares which object. Where several do, it is the one that has it already, else the first.
+fn declared<'a>(
+    scan: &'a Scan,
+    known: &Known,
     problems: &mut Vec<Problem>,
-    file: &'a str,
-    document: &'a Arc<Document>,
-) {
-    if let Some((first, earlier)) = declared.get(&document.key) {
+) -> BTreeMap<&'a Key, (&'a str, &'a Arc<Document>)> {
+    let mut found: BTreeMap<&Key, (&str, &Arc<Document>)> = BTreeMap::new();
+    let mut taken = Vec::new();
+    for (file, document) in scan.documents() {
+        let key = &document.key;
+        let owner = known.get(key).map(|origin| origin.file.as_str());
+        match owner.and_then(|owner| Some((owner, scan.files.get(owner)?))) {
+            Some((owner, Content::Broken(_))) => {
+                let text =
+                    format!("{key} is declared in {owner}, which has an error: mend that first");
+                problems.push(Problem::at(file, document.line, text));
+                continue;
+            }
+            Some((_, Content::Restless)) => continue,
+            Some((_, Content::Declares(_))) | None => {}
+        }
+        let first = found.get(key).map(|(first, _)| *first);
+        if first.is_none() || (owner == Some(file) && first != owner) {
+            taken.extend(found.insert(key, (file, document)));
+        } else {
+            taken.push((file, document));
+        }
+    }
+    for (file, document) in taken {
+        let Some((first, earlier)) = found.get(&document.key) else {
+            continue;
+        };
         let text = format!(
             "{} is declared in {first}:{} already; this one is ignored",
             document.key, earlier.line
         );
         problems.push(Problem::at(file, document.line, text));
-        return;
     }
-    declared.insert(&document.key, (file, document));
+    found
 }
 
-/// Whether it is known what `file` declares now, be it that the file is gone.
-fn is_readable(scan: &Scan, file: &str) -> bool {
-    let broken = matches!(scan.files.get(file), Some(Err(_)));
+/// How an object of `file` that is not declared ceased to be; `None` where the file takes nothing away.
+fn way(scan: &Scan, file: &str) -> Option<Way> {
     let hidden = scan.unreadable.keys().any(|folder| {
         file.strip_prefix(folder.as_str())
             .is_some_and(|rest| rest.starts_with('/'))
     });
-    !broken && !hidden
+    match scan.files.get(file) {
+        None => (!hidden).then_some(Way::FileGone),
+        Some(Content::Declares(documents)) => (!documents.is_empty()).then_some(Way::LeftFile),
+        Some(Content::Broken(_) | Content::Restless) => None,
+    }
 }
 
 /// Kinds and namespaces have to exist before the objects in them.
@@ -120,8 +213,8 @@ mod tests {
     use super::super::document::documents;
     use super::*;
 
-    /// A folder from lines `file: kind/name=value …`; `file: !` is a broken file, and
-    /// `folder/: !` an unreadable folder.
+    /// A folder from lines `file: kind/name=value …`; `file: !` is a broken file, `file: ~` one that is
+    /// being written, and `folder/: !` an unreadable folder.
     fn folder(text: &str) -> Scan {
         let mut scan = Scan::default();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -131,11 +224,13 @@ mod tests {
             if let (Some(folder), "!") = (file.strip_suffix('/'), rest) {
                 scan.unreadable.insert(folder.to_owned(), broken);
             } else if rest == "!" {
-                scan.files.insert(file.to_owned(), Err(broken));
+                scan.files.insert(file.to_owned(), Content::Broken(broken));
+            } else if rest == "~" {
+                scan.files.insert(file.to_owned(), Content::Restless);
             } else {
                 let yaml: Vec<_> = rest.split_whitespace().map(manifest).collect();
                 let found = documents("a.yaml", &yaml.join("\n---\n")).expect("it is YAML");
-                scan.files.insert(file.to_owned(), Ok(found));
+                scan.files.insert(file.to_owned(), Content::Declares(found));
             }
         }
         scan
@@ -160,6 +255,7 @@ mod tests {
                 file,
                 hash: document.hash.clone(),
                 api_version: document.api_version.clone(),
+                held: false,
             };
             (document.key.clone(), origin)
         });
@@ -168,14 +264,21 @@ mod tests {
 
     /// The plan from one folder to the next, as `+file object`, `-object` and `!problem`.
     fn check(before: &str, after: &str) -> Vec<String> {
-        let plan = plan(&folder(after), &applied(before));
+        shown(after, &applied(before))
+    }
+
+    fn shown(after: &str, known: &Known) -> Vec<String> {
+        let plan = plan(&folder(after), known);
         let apply = plan
             .apply
             .iter()
             .map(|(file, one)| format!("+{file} {}", one.key));
-        let delete = plan.delete.iter().map(|(key, _)| format!("-{key}"));
+        let absent = plan
+            .absent
+            .iter()
+            .map(|absent| format!("-{} {:?}", absent.key, absent.way));
         let problems = plan.problems.iter().map(|problem| format!("!{problem}"));
-        apply.chain(delete).chain(problems).collect()
+        apply.chain(absent).chain(problems).collect()
     }
 
     #[test]
@@ -188,23 +291,54 @@ mod tests {
     }
 
     #[test]
-    fn a_document_or_file_that_is_gone_deletes_its_objects() {
-        assert_eq!(check("a: A/x A/y", "a: A/x"), ["-A default/y"]);
-        assert_eq!(check("a: A/x\nb: A/y", "a: A/x"), ["-A default/y"]);
+    fn a_document_or_file_that_is_gone_leaves_its_objects_undeclared() {
+        assert_eq!(check("a: A/x A/y", "a: A/x"), ["-A default/y LeftFile"]);
+        assert_eq!(check("a: A/x\nb: A/y", "a: A/x"), ["-A default/y FileGone"]);
     }
 
     #[test]
     fn an_emptied_folder_deletes_nothing() {
-        let kept = ["!the folder declares nothing; its 2 objects are kept as they are"];
-        assert_eq!(check("a: A/x\nb: A/y", ""), kept);
-        assert_eq!(check("a: A/x\nb: A/y", "a:"), kept);
+        let kept = "!the folder declares nothing; its 2 objects are kept as they are";
+        assert_eq!(check("a: A/x\nb: A/y", ""), [kept]);
+        let empty = "!a: declares nothing; what it declared before (1 object) is kept as it is: \
+                     delete the file to delete that";
+        assert_eq!(check("a: A/x\nb: A/y", "a:"), [empty, kept]);
+    }
+
+    #[test]
+    fn a_file_that_declares_nothing_takes_nothing_away() {
+        let told = "!a: declares nothing; what it declared before (2 objects) is kept as it is: \
+                    delete the file to delete that";
+        assert_eq!(check("a: A/x A/y\nb: A/z", "a:\nb: A/z"), [told]);
+        assert_eq!(
+            check("a: A/x\nb: A/z", "a:\nb: A/z A/x"),
+            ["+b A default/x"],
+            "it was moved to another file"
+        );
+        assert!(check("b: A/z", "a:\nb: A/z").is_empty());
+    }
+
+    #[test]
+    fn a_file_that_is_being_written_takes_nothing_away() {
+        assert!(check("a: A/x\nb: A/z", "a: ~\nb: A/z").is_empty());
+        assert!(check("a: A/x\nb: A/z", "a: ~").is_empty());
+        assert!(check("a: A/x", "a: ~\nb: A/x=2").is_empty());
+    }
+
+    #[test]
+    fn an_object_that_says_it_is_not_declared_is_applied_again() {
+        let mut known = applied("a: A/x\nb: A/y");
+        for origin in known.values_mut() {
+            origin.held = origin.file == "a";
+        }
+        assert_eq!(shown("a: A/x\nb: A/y", &known), ["+a A default/x"]);
     }
 
     #[test]
     fn a_broken_file_keeps_its_objects_and_the_others_work() {
         assert_eq!(
             check("a: A/x\nb: A/y\nc: A/z", "a: !\nb: A/y=2"),
-            ["+b A default/y", "-A default/z", "!a:3: broken"]
+            ["+b A default/y", "-A default/z FileGone", "!a:3: broken"]
         );
     }
 
@@ -212,7 +346,7 @@ mod tests {
     fn an_unreadable_folder_keeps_its_objects() {
         assert_eq!(
             check("sub/a: A/x\nsubs/a: A/y\nb: A/z", "sub/: !\nb: A/z"),
-            ["-A default/y", "!sub/:3: broken"]
+            ["-A default/y FileGone", "!sub/:3: broken"]
         );
     }
 
@@ -230,6 +364,33 @@ mod tests {
                 "+b Namespace default/n",
                 "+a A default/x"
             ]
+        );
+    }
+
+    #[test]
+    fn an_object_stays_with_the_file_that_has_it() {
+        assert_eq!(
+            check("b: A/x=2", "a: A/x=1\nb: A/x=2"),
+            ["!a:1: A default/x is declared in b:1 already; this one is ignored"]
+        );
+        assert_eq!(
+            check("b: A/x=2", "a: A/x=1\nb: A/x=3\nc: A/x=1"),
+            [
+                "+b A default/x",
+                "!a:1: A default/x is declared in b:1 already; this one is ignored",
+                "!c:1: A default/x is declared in b:1 already; this one is ignored"
+            ]
+        );
+        assert_eq!(
+            check("b: A/x=2", "a: A/x=1\nb: !"),
+            [
+                "!b:3: broken",
+                "!a:1: A default/x is declared in b, which has an error: mend that first"
+            ]
+        );
+        assert_eq!(
+            check("b: A/x=2 A/y", "a: A/x=1\nb: A/y"),
+            ["+a A default/x"]
         );
     }
 

@@ -1,15 +1,25 @@
-//! Reading the folder: which files count, and what is in those that changed.
+//! Reading the folder: which files count, and what is in those that changed and are still.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, Metadata};
-use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use super::document::{Document, Problem, documents};
-use super::plan::Scan;
+use tokio::time::Instant;
 
+use super::document::{Problem, documents};
+use super::plan::{Content, Scan};
+
+/// How long a file must not have changed before it is read. Programs that write a file pause for less
+/// between two writes, and a change still takes effect within a second.
+const SETTLE: Duration = Duration::from_millis(250);
+/// How long ago a file must have been written to count as still when Bindery starts. More than
+/// [`SETTLE`], since the clock of a file server may differ a little.
+const SETTLED_BEFORE: Duration = Duration::from_secs(2);
+/// How long a file may be written before that is told.
+const RESTLESS_MAX: Duration = Duration::from_secs(5);
 /// The largest manifest. The API takes objects of 1.5 MiB; a file of 10,000 records has 2.5 MiB.
 const FILE_LEN_MAX: u64 = 4 << 20;
 /// Files in one folder. Each is looked at in every scan, which costs some microseconds.
@@ -19,16 +29,32 @@ const FOLDER_LEN_MAX: u64 = 64 << 20;
 /// How deep folders may lie in each other.
 const DEPTH_MAX: usize = 16;
 
-/// Reads a folder again and again; a file that did not change is not parsed again.
+/// Reads a folder again and again. A file is read when it changed and then did not change for a while;
+/// until then it is taken to declare what it did before.
 pub(crate) struct Reader {
     root: PathBuf,
     cache: BTreeMap<String, Cached>,
+    is_first: bool,
+}
+
+/// What a look at the folder found.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    pub(crate) scan: Scan,
+    /// When to look again at files that were not still.
+    pub(crate) again: Option<Instant>,
+    /// Whether a file came, went or was written since the look before.
+    pub(crate) is_changed: bool,
 }
 
 #[derive(Clone)]
 struct Cached {
-    stamp: Stamp,
-    content: Result<Vec<Arc<Document>>, Problem>,
+    /// How the file was when it was read, and what was in it.
+    read: Option<(Stamp, Content)>,
+    /// How it was when it was last looked at, and since when.
+    seen: (Stamp, Instant),
+    /// Since when it differs from what was read.
+    restless: Option<Instant>,
 }
 
 /// What differs when a file was written.
@@ -38,6 +64,7 @@ struct Stamp {
     inode: u64,
     len: u64,
     modified: (i64, i64),
+    changed: (i64, i64),
 }
 
 /// Files found so far.
@@ -54,15 +81,32 @@ impl Reader {
         Self {
             root,
             cache: BTreeMap::new(),
+            is_first: true,
         }
     }
 
-    /// Everything that the folder holds now.
+    /// Everything that the folder holds now, be it still or not, for those who only want to show it.
+    ///
+    /// # Errors
+    /// As [`Reader::read`].
+    pub(crate) fn peek(root: PathBuf) -> Result<Scan, Problem> {
+        let mut reader = Self::new(root);
+        let now = Instant::now();
+        reader.read(now, &BTreeSet::new())?;
+        let look = reader.read(now + SETTLE, &BTreeSet::new())?;
+        Ok(look.scan)
+    }
+
+    /// Everything that the folder holds now, as far as it is still. Those in `writing` are not.
     ///
     /// # Errors
     /// If the folder itself is not there, cannot be read or is too large: then nothing at all is
     /// known about it.
-    pub(crate) fn read(&mut self) -> Result<Scan, Problem> {
+    pub(crate) fn read(
+        &mut self,
+        now: Instant,
+        writing: &BTreeSet<PathBuf>,
+    ) -> Result<Look, Problem> {
         let about_folder = |text: String| Problem::with_file("", text);
         let shown = self.root.display().to_string();
         let root = self.root.canonicalize().map_err(|error| {
@@ -79,45 +123,83 @@ impl Reader {
                 "the folder {shown} has more than {FILES_MAX} manifests; keep fewer, larger files"
             )));
         }
-        let sizes = found
-            .files
-            .values()
-            .flatten()
-            .map(|(_, metadata)| metadata.len());
+        let read = found.files.values().flatten();
+        let sizes = read.map(|(_, metadata)| metadata.len());
         if sizes.sum::<u64>() > FOLDER_LEN_MAX {
             let limit = FOLDER_LEN_MAX >> 20;
             let text = format!("the manifests in {shown} have more than {limit} MiB together");
             return Err(about_folder(text));
         }
-        Ok(self.take(found))
+        Ok(self.take(found, now, writing))
     }
 
-    fn take(&mut self, found: Found) -> Scan {
-        let mut scan = Scan {
-            unreadable: found.unreadable,
-            ..Scan::default()
-        };
+    fn take(&mut self, found: Found, now: Instant, writing: &BTreeSet<PathBuf>) -> Look {
+        let mut look = Look::default();
+        look.scan.unreadable = found.unreadable;
         let mut cache = BTreeMap::new();
         for (name, file) in found.files {
             let content = match file {
-                Err(problem) => Err(problem),
+                Err(problem) => Content::Broken(problem),
                 Ok((path, metadata)) => {
                     let stamp = Stamp::of(&metadata);
-                    let kept = self.cache.remove(&name).filter(|kept| kept.stamp == stamp);
-                    let fresh = || Cached {
-                        stamp,
-                        content: read(&name, &path, &metadata),
-                    };
-                    let cached = kept.unwrap_or_else(fresh);
-                    let content = cached.content.clone();
+                    let known = self.cache.remove(&name);
+                    look.is_changed |= known.as_ref().is_none_or(|known| known.seen.0 != stamp);
+                    let mut cached = known.unwrap_or(Cached {
+                        read: None,
+                        seen: (stamp, now),
+                        restless: None,
+                    });
+                    if cached.seen.0 != stamp || writing.contains(&path) {
+                        cached.seen = (stamp, now);
+                    }
+                    let is_old = self.is_first && is_old(&metadata) && !writing.contains(&path);
+                    if is_old || cached.seen.1 + SETTLE <= now {
+                        cached.refresh(&name, &path, now);
+                    }
+                    let content = cached.content(&name, now, &mut look.again);
                     cache.insert(name.clone(), cached);
                     content
                 }
             };
-            scan.files.insert(name, content);
+            look.scan.files.insert(name, content);
         }
+        look.is_changed |= !self.cache.is_empty();
         self.cache = cache;
-        scan
+        self.is_first = false;
+        look
+    }
+}
+
+impl Cached {
+    /// Reads the file if it differs from what was read before.
+    fn refresh(&mut self, name: &str, path: &Path, now: Instant) {
+        let is_same = self.read.as_ref().is_some_and(|read| read.0 == self.seen.0);
+        if is_same {
+            return;
+        }
+        match read(name, path, self.seen.0) {
+            Some(content) => self.read = Some((self.seen.0, content)),
+            // It was written meanwhile.
+            None => self.seen.1 = now,
+        }
+    }
+
+    /// What the file is taken to declare now.
+    fn content(&mut self, name: &str, now: Instant, again: &mut Option<Instant>) -> Content {
+        let read = self.read.as_ref();
+        if read.is_some_and(|(stamp, _)| *stamp == self.seen.0) {
+            self.restless = None;
+        } else {
+            let since = *self.restless.get_or_insert(now);
+            let at = self.seen.1 + SETTLE;
+            *again = Some(again.map_or(at, |again| again.min(at)));
+            if since + RESTLESS_MAX < now {
+                let text = "is being written all the time; it is read when it rests, and what it \
+                            declared before is kept until then";
+                return Content::Broken(Problem::with_file(name, text));
+            }
+        }
+        read.map_or(Content::Restless, |(_, content)| content.clone())
     }
 }
 
@@ -128,8 +210,18 @@ impl Stamp {
             inode: metadata.ino(),
             len: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
     }
+}
+
+/// Whether a file was last touched so long ago that it counts as still at first sight.
+fn is_old(metadata: &Metadata) -> bool {
+    let touched = metadata.ctime().max(metadata.mtime());
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.map_or(0, |since| since.as_secs());
+    // Whole seconds are cut off on both sides, so one more has to pass.
+    u64::try_from(touched).is_ok_and(|touched| touched + SETTLED_BEFORE.as_secs() < now)
 }
 
 /// Lists the manifests of `folder` and of those below. Hidden ones do not count: editors and version
@@ -148,29 +240,64 @@ fn list(
             continue;
         }
         let place = shown.join(entry.file_name());
-        let name = relative(root, &place);
-        let Ok(path) = entry.path().canonicalize() else {
-            // It went away since it was listed, or is a link to nothing: it declares nothing.
-            continue;
-        };
-        let Ok(metadata) = fs::metadata(&path) else {
-            continue;
-        };
-        let counts = metadata.is_dir() || is_manifest(&place);
-        if !path.starts_with(root) {
-            if counts && is_manifest(&place) {
-                let text = "a symbolic link that leads out of the folder; copy the file instead";
-                found
-                    .files
-                    .insert(name.clone(), Err(Problem::with_file(&name, text)));
+        let looked = entry.path().canonicalize();
+        let looked = looked.and_then(|path| Ok((fs::metadata(&path)?, path)));
+        let (metadata, path) = match looked {
+            Ok(looked) => looked,
+            Err(error) => {
+                // What went away since it was listed declares nothing; of a link that leads nowhere, or
+                // to where we may not look, nobody knows.
+                if is_manifest(&place) && fs::symlink_metadata(entry.path()).is_ok() {
+                    let text = format!(
+                        "cannot be read: {}; what it declared is kept",
+                        plain(&error)
+                    );
+                    found.refuse(root, &place, text);
+                }
+                continue;
             }
-        } else if metadata.is_dir() {
+        };
+        if !path.starts_with(root) {
+            if is_manifest(&place) {
+                let text = "a symbolic link that leads out of the folder; copy the file instead";
+                found.refuse(root, &place, text);
+            }
+        } else if metadata.is_dir() && !is_manifest(&place) {
             list_below(root, (&path, &place), depth, found);
-        } else if counts {
-            found.files.insert(name, Ok((path, metadata)));
+        } else if is_manifest(&place) {
+            found.add(root, &place, (path, metadata));
         }
     }
     Ok(())
+}
+
+impl Found {
+    /// Adds something that is named as a manifest, if it can be one. Opening it might never return
+    /// where it is no file, so its kind and length are looked at from outside.
+    fn add(&mut self, root: &Path, place: &Path, (path, metadata): (PathBuf, Metadata)) {
+        let len = metadata.len();
+        if metadata.is_dir() {
+            let name = relative(root, place);
+            let text = "is a folder with the name of a file; it is not read, rename it";
+            let problem = Problem::with_file(&name, text);
+            self.unreadable.insert(name, problem);
+        } else if !metadata.is_file() {
+            let text = "is no file but a pipe, a socket or a device; it is not read, remove it";
+            self.refuse(root, place, text);
+        } else if len > FILE_LEN_MAX {
+            let text = format!("has {len} bytes, a manifest may have {FILE_LEN_MAX}; split it");
+            self.refuse(root, place, text);
+        } else {
+            let name = relative(root, place);
+            self.files.insert(name, Ok((path, metadata)));
+        }
+    }
+
+    fn refuse(&mut self, root: &Path, place: &Path, text: impl Into<String>) {
+        let name = relative(root, place);
+        let problem = Problem::with_file(&name, text);
+        self.files.insert(name, Err(problem));
+    }
 }
 
 fn list_below(root: &Path, (path, place): (&Path, &Path), depth: usize, found: &mut Found) {
@@ -197,19 +324,35 @@ fn list_below(root: &Path, (path, place): (&Path, &Path), depth: usize, found: &
     }
 }
 
-fn read(name: &str, path: &Path, metadata: &Metadata) -> Result<Vec<Arc<Document>>, Problem> {
-    if metadata.len() > FILE_LEN_MAX {
-        let (len, limit) = (metadata.len(), FILE_LEN_MAX);
-        let text = format!("has {len} bytes, a manifest may have {limit}; split it");
-        return Err(Problem::with_file(name, text));
+/// Reads a file that is as `stamp` says; `None` where it is not, or not any longer.
+fn read(name: &str, path: &Path, stamp: Stamp) -> Option<Content> {
+    let text = match read_text(path, stamp) {
+        Ok(text) => text?,
+        Err(error) => {
+            let text = format!("cannot be read: {}", plain(&error));
+            return Some(Content::Broken(Problem::with_file(name, text)));
+        }
+    };
+    Some(match documents(name, text.trim_start_matches('\u{feff}')) {
+        Ok(documents) => Content::Declares(documents),
+        Err(problem) => Content::Broken(problem),
+    })
+}
+
+fn read_text(path: &Path, stamp: Stamp) -> io::Result<Option<String>> {
+    // Should a pipe have taken the place of the file, opening it must not wait for a writer.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)?;
+    let is_same = |file: &File| io::Result::Ok(Stamp::of(&file.metadata()?) == stamp);
+    if !is_same(&file)? {
+        return Ok(None);
     }
-    match fs::read_to_string(path) {
-        Ok(text) => documents(name, text.trim_start_matches('\u{feff}')),
-        Err(error) => Err(Problem::with_file(
-            name,
-            format!("cannot be read: {}", plain(&error)),
-        )),
-    }
+    let mut text = String::new();
+    (&file).take(FILE_LEN_MAX + 1).read_to_string(&mut text)?;
+    Ok(is_same(&file)?.then_some(text))
 }
 
 fn is_manifest(path: &Path) -> bool {
@@ -244,13 +387,107 @@ mod tests {
 
     const MANIFEST: &str = "{apiVersion: v1, kind: A, metadata: {name: a}}";
 
-    fn files(reader: &mut Reader) -> Vec<String> {
-        let scan = reader.read().expect("the folder is there");
-        let shown = scan.files.iter().map(|(name, content)| match content {
-            Ok(found) => format!("{name} {}", found.len()),
-            Err(problem) => problem.to_string(),
+    /// What the folder holds after so many milliseconds: `file objects`, `file ~` or a problem.
+    fn look(reader: &mut Reader, now: Instant, writing: &[&Path]) -> Vec<String> {
+        let writing = writing.iter().map(|path| (*path).to_owned()).collect();
+        let look = reader.read(now, &writing).expect("the folder is there");
+        let files = look.scan.files.iter().map(|(name, content)| match content {
+            Content::Declares(found) => format!("{name} {}", found.len()),
+            Content::Broken(problem) => problem.to_string(),
+            Content::Restless => format!("{name} ~"),
         });
-        shown.collect()
+        let folders = look.scan.unreadable.values().map(ToString::to_string);
+        files.chain(folders).collect()
+    }
+
+    /// What the folder holds when all is still.
+    fn files(reader: &mut Reader) -> Vec<String> {
+        let now = Instant::now();
+        look(reader, now, &[]);
+        look(reader, now + SETTLE, &[])
+    }
+
+    fn list_of(count: usize) -> String {
+        let items = (0..count)
+            .map(|one| format!("- {{apiVersion: v1, kind: A, metadata: {{name: a{one}}}}}\n"));
+        let items: String = items.collect();
+        format!("apiVersion: v1\nkind: List\nitems:\n{items}")
+    }
+
+    #[test]
+    fn a_file_is_read_when_it_is_still() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let file = folder.path().join("a.yaml");
+        let mut reader = Reader::new(folder.path().to_owned());
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        fs::write(&file, list_of(1)).expect("it is ours");
+        assert_eq!(look(&mut reader, at(0), &[]), ["a.yaml ~"]);
+        fs::write(&file, list_of(2)).expect("it is ours");
+        assert_eq!(look(&mut reader, at(200), &[]), ["a.yaml ~"]);
+        assert_eq!(look(&mut reader, at(300), &[]), ["a.yaml ~"]);
+        assert_eq!(look(&mut reader, at(450), &[]), ["a.yaml 2"]);
+        for (millis, count) in [(500, 3), (700, 4), (900, 5)] {
+            fs::write(&file, list_of(count)).expect("it is ours");
+            assert_eq!(
+                look(&mut reader, at(millis), &[]),
+                ["a.yaml 2"],
+                "as before"
+            );
+        }
+        assert_eq!(look(&mut reader, at(1_150), &[]), ["a.yaml 5"]);
+    }
+
+    #[test]
+    fn a_file_that_somebody_writes_is_not_read() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let root = folder.path().canonicalize().expect("it is ours");
+        let file = root.join("a.yaml");
+        let mut reader = Reader::new(root.clone());
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        fs::write(&file, list_of(2)).expect("it is ours");
+        assert_eq!(files(&mut reader), ["a.yaml 2"]);
+        fs::write(&file, list_of(1)).expect("it is ours");
+        for millis in [1_000, 2_000, 4_000] {
+            assert_eq!(look(&mut reader, at(millis), &[&file]), ["a.yaml 2"]);
+        }
+        let told = look(&mut reader, at(7_000), &[&file]);
+        assert!(
+            told[0].starts_with("a.yaml: is being written all the time"),
+            "{told:?}"
+        );
+        look(&mut reader, at(8_000), &[&file]);
+        assert_eq!(look(&mut reader, at(8_250), &[]), ["a.yaml 1"]);
+    }
+
+    #[test]
+    fn only_files_are_opened() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let root = folder.path();
+        let pipe = root.join("pipe.yaml");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(
+            made.is_ok_and(|made| made.success()),
+            "mkfifo is part of every system"
+        );
+        let _socket = std::os::unix::net::UnixListener::bind(root.join("s.yaml"));
+        fs::create_dir(root.join("d.yaml")).expect("it is ours");
+        symlink("nowhere.yaml", root.join("l.yaml")).expect("it is ours");
+        fs::write(root.join("a.yaml"), MANIFEST).expect("it is ours");
+        let huge = File::create(root.join("huge.yaml")).expect("it is ours");
+        huge.set_len(5 << 30).expect("it takes no room");
+        assert_eq!(
+            files(&mut Reader::new(root.to_owned())),
+            [
+                "a.yaml 1",
+                "huge.yaml: has 5368709120 bytes, a manifest may have 4194304; split it",
+                "l.yaml: cannot be read: there is no such file or folder; what it declared is kept",
+                "pipe.yaml: is no file but a pipe, a socket or a device; it is not read, remove it",
+                "s.yaml: is no file but a pipe, a socket or a device; it is not read, remove it",
+                "d.yaml: is a folder with the name of a file; it is not read, rename it",
+            ]
+        );
     }
 
     #[test]
@@ -318,7 +555,8 @@ mod tests {
     #[test]
     fn a_missing_folder_is_told() {
         let mut reader = Reader::new("/nonexistent/zones".into());
-        let problem = reader.read().expect_err("it is not there");
+        let read = reader.read(Instant::now(), &BTreeSet::new());
+        let problem = read.expect_err("it is not there");
         assert!(
             problem.to_string().contains("/nonexistent/zones"),
             "{problem}"

@@ -1,12 +1,13 @@
-//! Notices that something in the folder changed.
+//! Notices that something in the folder changed, and who is still writing.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use notify::event::{AccessKind, AccessMode, EventKind};
+use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
@@ -21,13 +22,23 @@ const RESCAN: Duration = Duration::from_secs(2);
 /// The same where the system does not tell at all.
 const RESCAN_BLIND: Duration = Duration::from_millis(500);
 
+/// How long a file that was written and not closed counts as being written. A program that makes a file
+/// step by step may think for a while; one that keeps it open for good must not hold it up for good.
+const WRITING_MAX: Duration = Duration::from_secs(10);
+/// Files that may be noted as being written. More than that are not read one by one by hand.
+const WRITING_LEN_MAX: usize = 10_000;
+
 /// Notices changes of one folder, also after it was gone and came back.
 pub(crate) struct Changes {
     root: PathBuf,
     woken: Arc<Notify>,
+    writing: Writing,
     watcher: Option<Watched>,
     complained: bool,
 }
+
+/// Files that were written and not closed, with the time of the last write.
+type Writing = Arc<Mutex<BTreeMap<PathBuf, Instant>>>;
 
 struct Watched {
     /// Device and inode of the folder that is watched.
@@ -41,6 +52,7 @@ impl Changes {
         Self {
             root,
             woken: Arc::new(Notify::new()),
+            writing: Writing::default(),
             watcher: None,
             complained: false,
         }
@@ -55,14 +67,16 @@ impl Changes {
             return;
         }
         self.watcher = place.and_then(|place| {
-            let woken = Arc::clone(&self.woken);
+            let root = self.root.canonicalize().ok()?;
+            let (woken, writing) = (Arc::clone(&self.woken), Arc::clone(&self.writing));
             let tell = move |event: notify::Result<notify::Event>| {
+                note_writing(&writing, &event);
                 if event.as_ref().map_or(true, |event| is_change(event.kind)) {
                     woken.notify_one();
                 }
             };
             let made = notify::recommended_watcher(tell).and_then(|mut watcher| {
-                watcher.watch(&self.root, RecursiveMode::Recursive)?;
+                watcher.watch(&root, RecursiveMode::Recursive)?;
                 Ok(watcher)
             });
             match made {
@@ -79,6 +93,14 @@ impl Changes {
                 }
             }
         });
+    }
+
+    /// The files that somebody is writing now, as far as that was noticed.
+    pub(crate) fn writing(&self) -> BTreeSet<PathBuf> {
+        let now = Instant::now();
+        let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        writing.retain(|_, at| *at + WRITING_MAX > now);
+        writing.keys().cloned().collect()
     }
 
     /// Waits until something changed and came to rest, until it is time to look anyway, or until
@@ -102,8 +124,54 @@ impl Changes {
     }
 }
 
+/// Notes who began to write and who is done. Where the system lost count, nobody is known to write.
+fn note_writing(writing: &Writing, event: &notify::Result<notify::Event>) {
+    let mut writing = writing.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(event) = event.as_ref().ok().filter(|event| !event.need_rescan()) else {
+        writing.clear();
+        return;
+    };
+    let is_written = matches!(event.kind, EventKind::Modify(ModifyKind::Data(_)));
+    let is_done = event.kind == EventKind::Access(AccessKind::Close(AccessMode::Write));
+    let is_moved = matches!(event.kind, EventKind::Modify(ModifyKind::Name(_)));
+    for path in &event.paths {
+        if is_written && writing.len() < WRITING_LEN_MAX {
+            writing.insert(path.clone(), Instant::now());
+        } else if is_done || is_moved || event.kind.is_remove() {
+            writing.remove(path);
+        }
+    }
+}
+
 /// Whether something was written; that somebody looked is no change.
 fn is_change(kind: EventKind) -> bool {
     let written = EventKind::Access(AccessKind::Close(AccessMode::Write));
     kind == written || !kind.is_access()
+}
+
+#[cfg(test)]
+mod tests {
+    use notify::event::{DataChange, RemoveKind};
+
+    use super::*;
+
+    fn check(kinds: &[EventKind]) -> usize {
+        let writing = Writing::default();
+        for kind in kinds {
+            let event = notify::Event::new(*kind).add_path("/zones/a.yaml".into());
+            note_writing(&writing, &Ok(event));
+        }
+        writing.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    #[test]
+    fn a_file_is_being_written_until_it_is_closed_or_gone() {
+        let written = EventKind::Modify(ModifyKind::Data(DataChange::Any));
+        let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
+        let looked = EventKind::Access(AccessKind::Close(AccessMode::Read));
+        assert_eq!(check(&[written, looked, written]), 1);
+        assert_eq!(check(&[written, closed]), 0);
+        assert_eq!(check(&[written, EventKind::Remove(RemoveKind::File)]), 0);
+        assert_eq!(check(&[looked]), 0);
+    }
 }

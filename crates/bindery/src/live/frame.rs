@@ -159,7 +159,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
             let rest = word.split_off(width - line.chars().count() - 1);
             let piece: String = word.into_iter().collect();
             lines.push(format!("{line} {piece}"));
-            line = "   ".to_owned();
+            "   ".clone_into(&mut line);
             word = rest;
         }
         line.push(' ');

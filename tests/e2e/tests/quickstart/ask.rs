@@ -26,7 +26,7 @@ fn record(kind: &str, name: &str, label: &str, spec: &str) -> String {
 }
 
 /// What `bindery` answers about this machine.
-fn ask(machine: &Machine, arguments: &[&str]) -> Result<Output> {
+pub(crate) fn ask(machine: &Machine, arguments: &[&str]) -> Result<Output> {
     Command::new(program()?)
         .args(arguments)
         .arg(format!("--server=http://127.0.0.1:{}", machine.api))
@@ -46,14 +46,14 @@ fn plan(machine: &Machine, arguments: &[&str]) -> Result<Output> {
     )
 }
 
-fn has(text: &str, wanted: &[&str]) -> Result<()> {
+pub(crate) fn has(text: &str, wanted: &[&str]) -> Result<()> {
     for word in wanted {
         ensure!(text.contains(word), "{word:?} is not in\n{text}");
     }
     Ok(())
 }
 
-fn printed(output: &Output) -> String {
+pub(crate) fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 

@@ -16,7 +16,7 @@ crate::cases!(
     a_definition_and_a_namespace_come_before_what_needs_them,
 );
 
-fn record(name: &str, address: &str) -> String {
+pub(crate) fn record(name: &str, address: &str) -> String {
     format!(
         "apiVersion: bindy.firestoned.io/v1beta1\nkind: ARecord\n\
          metadata: {{name: {name}, labels: {{zone: example-com}}}}\n\
@@ -25,7 +25,7 @@ fn record(name: &str, address: &str) -> String {
 }
 
 /// Waits for a line on stderr.
-fn told(machine: &mut Machine, wanted: &str) -> Result<()> {
+pub(crate) fn told(machine: &mut Machine, wanted: &str) -> Result<()> {
     let process = machine.process()?;
     until("a message", || {
         Ok(process.err().contains(wanted).then_some(()))
@@ -33,7 +33,7 @@ fn told(machine: &mut Machine, wanted: &str) -> Result<()> {
     .with_context(|| format!("{wanted:?} is not in\n{}", process.err()))
 }
 
-fn uid(machine: &Machine, object: &str) -> Result<String> {
+pub(crate) fn uid(machine: &Machine, object: &str) -> Result<String> {
     machine.kubectl(&["get", object, "-o", "jsonpath={.metadata.uid}"])
 }
 

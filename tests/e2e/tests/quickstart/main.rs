@@ -15,6 +15,7 @@ mod kubectl;
 mod machine;
 mod manual;
 mod messages;
+mod passing;
 mod secondaries;
 mod stage;
 mod steady;
@@ -60,6 +61,7 @@ fn trials() -> Vec<Trial> {
         tour::cases(),
         kubectl::cases(),
         files::cases(),
+        passing::cases(),
         crash::cases(),
         fleet::cases(),
         clusters::cases(),
