@@ -84,6 +84,10 @@ struct Durable {
 impl Durable {
     /// What became of a write, `None` while it is not known.
     fn outcome(&self, version: u64) -> Option<Result<(), Refused>> {
+        // A dry run has written nothing.
+        if version == 0 {
+            return Some(Ok(()));
+        }
         let (first, last) = self.lost;
         if version > last {
             let reached = self.version >= version;

@@ -184,13 +184,19 @@ impl Scene {
         match self.subject {
             // Its compaction interval is set short, so time is enough.
             Subject::Real => {}
-            // It keeps 32 MiB of each kind.
+            // It keeps 32 MiB of each kind, packed: only what is like nothing else takes room.
             Subject::Embedded => {
                 for index in 0..25 {
+                    let mut state: u32 = 77 + index;
+                    let mut letter = || {
+                        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                        char::from(b'a' + u8::try_from((state >> 16) % 26).unwrap_or_default())
+                    };
+                    let pad: String = (0..1_400_000).map(|_| letter()).collect();
                     let body = json!({
                         "apiVersion": "battery.bindery.dev/v1", "kind": "Gadget",
                         "metadata": {"name": format!("pad-{}-{index}", self.ns)},
-                        "pad": "x".repeat(1_400_000),
+                        "pad": pad,
                     });
                     self.post("/apis/battery.bindery.dev/v1/gadgets", &body)
                         .await
