@@ -1,6 +1,7 @@
 //! The command line: flags, their variables, and help that teaches by example.
 
 pub(crate) mod ask;
+mod line;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::address::{Given, LocalCluster};
+pub(crate) use line::read;
 
 /// Binds names to addresses for Kubernetes.
 ///

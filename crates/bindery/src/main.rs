@@ -29,7 +29,6 @@ mod ask;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use clap::Parser as _;
 
 use crate::cli::{Cli, Command};
 
@@ -38,7 +37,7 @@ use crate::cli::{Cli, Command};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = cli::read().unwrap_or_else(|error| error.exit());
     match start(cli) {
         Ok(code) => code,
         Err(error) => {

@@ -95,3 +95,46 @@ fn a_name_server_needs_a_port() {
         .to_string();
     assert!(message.contains("ns1.example.net:53"), "{message}");
 }
+
+/// Reads a line of `status` where a flag's variable has a value: that of one which cargo always sets.
+fn status_with(flags: &[&str], line: &[&str]) -> Result<super::ask::Status, String> {
+    let command = Cli::command().mut_subcommand("status", |status| {
+        status.mut_args(|argument| {
+            if flags.contains(&argument.get_id().as_str()) {
+                argument.env("CARGO_MANIFEST_DIR")
+            } else {
+                argument
+            }
+        })
+    });
+    let line = ["bindery", "status"].iter().chain(line).map(Into::into);
+    match super::line::read_from(command, line.collect()) {
+        Ok(cli) => match cli.command {
+            Command::Status(status) => Ok(status),
+            Command::Up(_)
+            | Command::Run(_)
+            | Command::Explain(_)
+            | Command::Plan(_)
+            | Command::Crds => Err("the line says status".to_owned()),
+        },
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn a_flag_wins_over_a_variable_that_does_not_go_with_it() {
+    let status = status_with(&["kubeconfig"], &[]).expect("a variable counts");
+    assert!(status.asking.kubeconfig.is_some());
+    let server = ["--server", "http://127.0.0.1:1"];
+    let status = status_with(&["kubeconfig"], &server).expect("the flag wins");
+    assert_eq!(status.asking.kubeconfig, None);
+    let status = status_with(&["namespace"], &["-A"]).expect("the flag wins");
+    assert!(status.everywhere.all_namespaces);
+    assert_eq!(status.asking.namespace, None);
+    let status = status_with(&["kubeconfig"], &["--kubeconfig", "k"]).expect("the flag wins");
+    assert_eq!(status.asking.kubeconfig, Some("k".into()));
+    // What was given twice on the line is still a mistake.
+    let both = ["--server", "http://127.0.0.1:1", "--kubeconfig", "k"];
+    let message = status_with(&[], &both).expect_err("they do not go together");
+    assert!(message.contains("cannot be used with"), "{message}");
+}

@@ -18,6 +18,7 @@ crate::cases!(
     a_token_on_loopback_works_with_kubectl,
     a_thousand_idle_connections_lock_nobody_out,
     kubectl_get_ns_warns_of_nothing,
+    what_get_prints_of_records_can_be_applied,
 );
 
 const RECORD: &str = "apiVersion: bindy.firestoned.io/v1beta1\nkind: ARecord\n\
@@ -195,4 +196,24 @@ fn kubectl_get_ns_warns_of_nothing(server: Server) -> Result<()> {
     ensure!(warned.is_empty(), "{warned}");
     // The short name of name server records.
     machine.kubectl(&["get", "nsr"]).map(drop)
+}
+
+fn what_get_prints_of_records_can_be_applied(server: Server) -> Result<()> {
+    let machine = Machine::quickstart(server)?;
+    let kinds = "dnszones,arecords,dnsendpoints";
+    let wait = [
+        "wait",
+        "--for=condition=Ready",
+        "arecord/www",
+        "--timeout=60s",
+    ];
+    machine.kubectl(&wait)?;
+    let printed = machine.kubectl(&["get", kinds, "-o", "yaml"])?;
+    ensure!(printed.contains("kind: List"), "{printed}");
+    let told = machine.apply(&printed, &[])?;
+    for object in ["dnszone", "arecord", "dnsendpoint"] {
+        ensure!(told.contains(object), "{told}");
+    }
+    machine.kubectl(&wait)?;
+    machine.resolves(&["www.example.com"], &["192.0.2.1", "192.0.2.2"])
 }
