@@ -144,6 +144,7 @@ fn declaration(zone: &str, apex: &Name, number: usize) -> Result<Declaration> {
             ttl: TTL,
             data,
         }],
+        had: Vec::new(),
         adoption: Adoption::Refuse,
     })
 }

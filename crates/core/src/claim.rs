@@ -52,6 +52,8 @@ pub struct Declaration {
     pub claims: Vec<Claim>,
     /// Lines that this object may have in DNS, now or from before.
     pub published: Vec<Record>,
+    /// Sets that it has had in DNS as it asked for them, by what its status says.
+    pub had: Vec<RecordKey>,
     /// Whether it may take over sets that others wrote.
     pub adoption: Adoption,
 }
@@ -91,6 +93,7 @@ impl Kept {
             since,
             claims,
             published,
+            had: _,
             adoption,
         } = declaration;
         let mut kept = Self {
@@ -207,6 +210,7 @@ mod tests {
             since: 0,
             claims: asks.iter().map(record).map(claim).collect(),
             published: carries.iter().map(record).collect(),
+            had: Vec::new(),
             adoption: Adoption::Refuse,
         })
     }

@@ -128,6 +128,7 @@ mod tests {
                 since: 0,
                 claims: Vec::new(),
                 published: Vec::new(),
+                had: Vec::new(),
                 adoption: Adoption::Refuse,
             };
             (of(group), declaration)

@@ -18,7 +18,7 @@ pub enum Expect {
 
 /// One record set's part of an update.
 ///
-/// Guarantees: `remove` and `add` name single records, so records of others in the same set stay.
+/// Guarantees: `remove` and `add` name single records, so what is not named stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The record set.

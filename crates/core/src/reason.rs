@@ -84,6 +84,8 @@ vocabulary! {
         NotOwned,
         /// It stands in its zone, but resolvers are answered from elsewhere.
         Delegated,
+        /// Somebody else changed what Bindery wrote; it was put right.
+        Overwritten,
         /// The object's author has to correct it.
         Invalid,
         /// The kind or type is known but not published by this version.

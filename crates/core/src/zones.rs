@@ -8,6 +8,7 @@ mod cuts;
 mod drift;
 mod followers;
 mod guard;
+mod mending;
 mod own;
 mod protocol;
 mod steps;
@@ -40,6 +41,7 @@ use crate::{
 pub use self::{
     cuts::Cut,
     guard::HeldPlan,
+    mending::Mended,
     own::restored,
     protocol::{
         Completion, Hosting, Limits, ReadBack, Sent, Step, Tenancy, ZoneContent, ZoneDeclaration,
@@ -59,6 +61,8 @@ pub struct Zones {
     owners: BTreeMap<Id, Box<Kept>>,
     /// Claims that their objects do not carry yet, by position; nothing of them is written.
     unadmitted: BTreeMap<Id, BTreeSet<u32>>,
+    /// Claims that were never seen in DNS as they ask, by position.
+    unproven: BTreeMap<Id, BTreeSet<u32>>,
     /// Objects that carry lines which they no longer ask for.
     leaving: BTreeSet<Id>,
     /// The same by the sets that these lines are in.
@@ -119,6 +123,8 @@ struct Zone {
     sick: BTreeMap<RecordKey, Sick>,
     /// Sets that were sent and stand as they stood, and why.
     unmoved: BTreeMap<RecordKey, Fault>,
+    /// Sets that others wrote over and that were put right.
+    mends: BTreeMap<RecordKey, mending::Mend>,
     /// When the zone wakes by itself, as entered in the list of timers.
     timer: Option<Duration>,
     /// Since when it is known that no server has the zone, while it is ours to create.
@@ -201,6 +207,7 @@ impl Zones {
         zone.let_go();
         zone.parent.retire();
         zone.spreading = followers::Spreading::default();
+        zone.mends.clear();
         self.claim_again(name);
         self.zone_news.insert(name.clone());
         self.work.insert(name.clone());
@@ -219,9 +226,11 @@ impl Zones {
     }
 
     /// Replaces everything that one object asks for.
-    pub fn declare(&mut self, declaration: Declaration) {
+    pub fn declare(&mut self, mut declaration: Declaration) {
+        let had = std::mem::take(&mut declaration.had);
         let declaration = Kept::new(declaration);
         let owner = declaration.owner.clone();
+        self.prove(&declaration, &had);
         self.owner_news.insert(owner.clone());
         let before = self.owners.get(&owner);
         if before.is_some_and(|before| before.same_wishes(&declaration)) {
@@ -302,6 +311,7 @@ impl Zones {
             self.remerge(&zone, &name);
         }
         self.leaving.remove(owner);
+        self.unproven.remove(owner);
         self.owner_news.remove(owner);
     }
 

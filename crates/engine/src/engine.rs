@@ -291,6 +291,7 @@ fn unserved(group: &Group, declaration: Declaration) -> SyncEvent {
         ttl: claim.ttl,
         claim,
         verdict: Verdict::NoZone,
+        mended: None,
     });
     let message = format!(
         "it has records on {group}, which Bindery was not started with: start it with them"

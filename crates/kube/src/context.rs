@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::cluster::{Cluster, Sighted};
-use crate::events::Notices;
+use crate::events::{self, Notices};
 use crate::publishing;
 use crate::state::State;
 use crate::status::Seen;
@@ -158,6 +158,7 @@ impl Context {
         if let Some(meta) = Meta::read(kind, &object.metadata)
             && self.state().catalog.meta(&meta.object).is_some()
         {
+            self.state().catalog.confirm(&meta);
             self.take_in(meta, object);
         }
     }
@@ -168,12 +169,24 @@ impl Context {
             return;
         }
         // Reading is most of the work, so it is done without the lock.
-        let (spec, status) = (object.spec(), Seen::read(&object.status()));
+        let (spec, status) = (object.spec(), object.status());
+        let (meta, status) = (meta.recalling(&status), Seen::read(&status));
         let labels = object.metadata.labels.unwrap_or_default();
         let object = Object::new(meta, labels, spec);
         // What was there before the start may have been served for years.
         let since = self.open.load(Ordering::SeqCst).then(Instant::now);
-        let affected = self.state().see(object, status, since);
+        let id = Id::clone(&object.meta.object);
+        let (affected, is_news) = {
+            let mut state = self.state();
+            let is_tampered =
+                |state: &State| state.catalog.meta(&id).is_some_and(Meta::is_tampered);
+            let before = is_tampered(&state);
+            let affected = state.see(object, status, since);
+            (affected, !before && is_tampered(&state))
+        };
+        if is_news {
+            events::tell_tampered(&id, self);
+        }
         self.push_if_open(affected);
     }
 

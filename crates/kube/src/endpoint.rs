@@ -33,7 +33,13 @@ pub(crate) async fn reconcile(object: &Id, ctx: &Context) -> Result<Visit, Error
                 publishing::apply(object, ctx, Plan::Forget).await?;
                 return Ok(Visit::OnChange);
             }
-            plan @ (Plan::Write(_) | Plan::Declare(..)) => {
+            plan @ (Plan::Write(_) | Plan::Trim(_)) => {
+                if let Some(visit) = publishing::hold_back(object, ctx) {
+                    return Ok(visit);
+                }
+                publishing::apply(object, ctx, plan).await?;
+            }
+            plan @ Plan::Declare(..) => {
                 publishing::apply(object, ctx, plan).await?;
             }
         }
@@ -53,10 +59,13 @@ async fn report(object: &Id, ctx: &Context, news: &News) -> Result<(), Error> {
     // An object that goes without trouble needs no status any more.
     if !leaving || stuck {
         publishing::write_status(object, ctx, |seen, now| {
-            conditions::status(news, &said, (seen, now))
+            conditions::status(object, news, &said, (seen, now))
         })
         .await?;
         events::tell(object, ctx, conditions::main(&said));
+    }
+    if let Some(receipt) = &news.receipt {
+        events::tell_mended(object, ctx, &receipt.outcomes);
     }
     publishing::told(object, ctx, news, shown);
     Ok(())

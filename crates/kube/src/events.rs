@@ -11,8 +11,10 @@ pub(crate) use writing::write_events;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use bindery_core::zones::ClaimOutcome;
 use bindery_core::{Condition, ConditionStatus, Kind, Moment, Reason};
 use bindery_sources::Id;
+use bindery_sources::meta::PUBLISHED;
 use tokio::sync::Notify;
 
 use crate::context::Context;
@@ -153,6 +155,54 @@ pub(crate) fn push(object: &Id, ctx: &Context, tone: Tone, main: &Condition) {
         tone,
         reason: main.reason,
         message: main.message.clone(),
+        at: ctx.clock.now(),
+    });
+    if dropped.is_some() {
+        count(&ctx.cluster.metrics.events_dropped);
+    }
+}
+
+/// Lets an Event be written about an annotation that somebody else changed.
+pub(crate) fn tell_tampered(object: &Id, ctx: &Context) {
+    let message = format!(
+        "somebody else changed the annotation {PUBLISHED}, by which Bindery knows its own records; it is \
+         written back"
+    );
+    warn(object, ctx, message);
+}
+
+/// Lets an Event be written about what others did to sets of an object, once each time.
+pub(crate) fn tell_mended(object: &Id, ctx: &Context, outcomes: &[ClaimOutcome]) {
+    let mended = outcomes
+        .iter()
+        .filter_map(|outcome| outcome.mended.as_ref());
+    let times = mended.clone().map(|mended| mended.times).sum();
+    let before = {
+        let mut state = ctx.state();
+        let progress = state.progress.get_mut(object);
+        progress.map_or(times, |progress| progress.mended(times))
+    };
+    if times <= before {
+        return;
+    }
+    for mended in mended {
+        count(&ctx.cluster.metrics.mended);
+        let found: Vec<String> = mended.found.iter().map(ToString::to_string).collect();
+        let message = format!(
+            "somebody else wrote {} to {} in DNS, over what is declared; it was put right",
+            found.join(", "),
+            mended.key
+        );
+        warn(object, ctx, message);
+    }
+}
+
+fn warn(object: &Id, ctx: &Context, message: String) {
+    let dropped = ctx.notices.push(Notice {
+        object: Id::clone(object),
+        tone: Tone::Warning,
+        reason: Reason::Overwritten,
+        message,
         at: ctx.clock.now(),
     });
     if dropped.is_some() {

@@ -30,6 +30,8 @@ pub struct Metrics {
     pub events_written: AtomicU64,
     /// Kubernetes Events that were not written: too many waited, or the API did not take them.
     pub events_dropped: AtomicU64,
+    /// Sets of ours that others wrote over in DNS and that were put right.
+    pub mended: AtomicU64,
     /// Objects of which what they say was compared with what is served, though nothing had happened.
     pub compared: AtomicU64,
     /// How long it took from seeing a new generation of an object until all of it was served.
@@ -62,6 +64,7 @@ impl Default for Metrics {
             watch_restarts: AtomicU64::default(),
             events_written: AtomicU64::default(),
             events_dropped: AtomicU64::default(),
+            mended: AtomicU64::default(),
             compared: AtomicU64::default(),
             served_seconds: Histogram::new(SERVED_SECONDS),
         }

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bindery_core::zones::SyncEvent;
-use bindery_core::{Adoption, Group, Moment, Name, Part, Problem, Reason, RecordKey};
-use bindery_sources::{Decision, Id, Life, MetadataPatch, Step};
+use bindery_core::zones::{Verdict, Withdrawal};
+use bindery_core::{
+    Adoption, Group, Moment, Name, ObjectRef, Part, Problem, Reason, Record, RecordKey,
+};
+use bindery_sources::{Decision, Id, Life, Meta, MetadataPatch, Step};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -49,14 +52,17 @@ pub(crate) struct Observed {
     receipt: Option<Arc<SyncEvent>>,
     settled: bool,
     zone_names: Vec<Name>,
+    had: Box<str>,
 }
 
 /// What is to be done next.
 pub(crate) enum Plan {
     /// It is gone, and nothing is left of it.
     Forget,
-    /// Finalizer and annotations have to be written.
+    /// Finalizer and annotations have to be written before anything else.
     Write(MetadataPatch),
+    /// Nothing else is left in DNS, which the object is to say.
+    Trim(MetadataPatch),
     /// Its claims go to the engine; the number stands for them.
     Declare(Vec<Part>, u64),
     /// Its author is to be told.
@@ -77,9 +83,39 @@ pub(crate) struct News {
     pub(crate) wishes: usize,
     /// What became of its claims; `None` where they were held back.
     pub(crate) receipt: Option<Arc<SyncEvent>>,
+    had: Box<str>,
     content: u64,
     /// The outcome is still to come.
     is_early: bool,
+}
+
+impl News {
+    /// The lines that the status is to say were seen in DNS: what is served, what was before and may be
+    /// still, and of what is not served now what was.
+    pub(crate) fn published(&self, object: &ObjectRef) -> Option<String> {
+        let mut lines: Vec<(Group, Record)> = Vec::new();
+        let had = bindery_sources::meta::lines(&self.had);
+        let receipt = self.receipt.as_deref();
+        let is_over = receipt.is_some_and(|receipt| receipt.withdrawal == Withdrawal::Done);
+        if !is_over {
+            lines.extend(had.iter().cloned());
+        }
+        for outcome in receipt.iter().flat_map(|receipt| &receipt.outcomes) {
+            let (group, key) = (&outcome.group, &outcome.claim.key);
+            if matches!(
+                outcome.verdict,
+                Verdict::Programmed(_) | Verdict::Lagging(_) | Verdict::Occluded(_)
+            ) {
+                let records = outcome.claim.records();
+                lines.extend(records.map(|record| (group.clone(), record)));
+            } else {
+                let had = had.iter();
+                let had = had.filter(|(on, record)| on == group && record.key() == *key);
+                lines.extend(had.cloned());
+            }
+        }
+        (!lines.is_empty()).then(|| bindery_sources::sealed(object, lines))
+    }
 }
 
 /// Looks at an object; `None` where it is gone.
@@ -105,6 +141,7 @@ pub(crate) fn observe(object: &Id, ctx: &Context) -> Option<Observed> {
         asked: progress.asked,
         receipt: progress.receipt.clone(),
         settled: progress.settled,
+        had: meta.map_or_else(Box::default, |meta| meta.had_text().into()),
         decision,
         zone_names,
     })
@@ -123,6 +160,7 @@ pub(crate) fn plan(observed: Option<Observed>) -> Plan {
         receipt,
         settled,
         zone_names,
+        had,
     } = observed;
     let content = content(&decision, generation);
     let news = |receipt, is_early| {
@@ -133,6 +171,7 @@ pub(crate) fn plan(observed: Option<Observed>) -> Plan {
             problems: decision.problems.clone(),
             wishes: decision.wishes,
             receipt,
+            had,
             content,
             is_early,
         })
@@ -148,7 +187,7 @@ pub(crate) fn plan(observed: Option<Observed>) -> Plan {
                 (_, None) => Plan::Rest,
                 (Some(receipt), Some(_)) => Plan::Report(news(Some(receipt), false)),
                 (None, Some(life)) => match &decision.settled {
-                    Some(patch) if settled => Plan::Write(patch.clone()),
+                    Some(patch) if settled => Plan::Trim(patch.clone()),
                     Some(_) | None if life == Life::Deleting => Plan::Rest,
                     Some(_) | None => Plan::Await(news(None, true)),
                 },
@@ -167,6 +206,13 @@ pub(crate) async fn apply(object: &Id, ctx: &Context, plan: Plan) -> Result<(), 
             let zones = ctx.state().forget(object);
             ctx.engine.forget(object);
             ctx.push_all(zones.iter().cloned());
+        }
+        Plan::Trim(patch) => {
+            if let Some(lines) = patch.lines() {
+                ctx.state().catalog.keep(object, lines);
+            }
+            let newest = ctx.cluster.write_metadata(object, &patch.body()).await?;
+            ctx.see(object.kind, newest);
         }
         Plan::Write(patch) => {
             let newest = ctx.cluster.write_metadata(object, &patch.body()).await?;
@@ -288,6 +334,18 @@ pub(crate) async fn write_status(
         ctx.push(Id::clone(object));
     }
     Ok(())
+}
+
+/// When to look again at an object whose annotation somebody else changed and that was written back a moment
+/// ago.
+pub(crate) fn hold_back(object: &Id, ctx: &Context) -> Option<Visit> {
+    let mut state = ctx.state();
+    if !state.catalog.meta(object).is_some_and(Meta::is_tampered) {
+        return None;
+    }
+    let progress = state.progress.get_mut(object)?;
+    let mended = progress.mend(Instant::now(), spread(&object.uid.to_string()));
+    mended.err().map(Visit::At)
 }
 
 /// Compares what stands in the object with what was told: where others wrote over it, the engine is asked

@@ -35,7 +35,13 @@ pub(crate) async fn reconcile(object: &Id, ctx: &Context) -> Result<Visit, Error
                 publishing::apply(object, ctx, Plan::Forget).await?;
                 return Ok(Visit::OnChange);
             }
-            plan @ (Plan::Write(_) | Plan::Declare(..)) => {
+            plan @ (Plan::Write(_) | Plan::Trim(_)) => {
+                if let Some(visit) = publishing::hold_back(object, ctx) {
+                    return Ok(visit);
+                }
+                publishing::apply(object, ctx, plan).await?;
+            }
+            plan @ Plan::Declare(..) => {
                 publishing::apply(object, ctx, plan).await?;
             }
         }
@@ -59,6 +65,9 @@ async fn report(object: &Id, ctx: &Context, news: &News) -> Result<(), Error> {
         })
         .await?;
         events::tell(object, ctx, &ready);
+    }
+    if let Some(receipt) = &news.receipt {
+        events::tell_mended(object, ctx, &receipt.outcomes);
     }
     publishing::told(object, ctx, news, shown);
     Ok(())

@@ -57,6 +57,8 @@ struct Underway {
     since: Option<Instant>,
     /// Until when it is not told that it has no zone.
     patience: Option<Instant>,
+    /// What others did to its sets, as often as it was told.
+    mended: u32,
     /// How often what others wrote over was put right, and when it may be again.
     mending: Option<(Failures, Instant)>,
 }
@@ -125,6 +127,14 @@ impl Progress {
         })
     }
 
+    /// Notes how often sets of it were put right, and returns what was noted before.
+    pub(crate) fn mended(&mut self, times: u32) -> u32 {
+        if times == 0 && self.underway.is_none() {
+            return 0;
+        }
+        self.on_its_way(|way| std::mem::replace(&mut way.mended, times))
+    }
+
     /// Whether others wrote over what was told, and nothing is on its way to put it right.
     pub(crate) fn is_overwritten(&self) -> bool {
         self.memory.is_overwritten() && self.receipt.is_none()
@@ -154,6 +164,7 @@ impl Underway {
         self.free.is_empty()
             && self.since.is_none()
             && self.patience.is_none()
+            && self.mended == 0
             && self
                 .mending
                 .is_none_or(|(_, until)| until.elapsed() > MENDING.max)

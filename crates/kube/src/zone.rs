@@ -263,7 +263,7 @@ fn plan(observed: &Observed) -> Plan {
         return left.unwrap_or_else(|| Plan::Write(BTreeSet::new()));
     }
     if let Some(wanted) = &observed.wanted {
-        if !meta.held || !observed.places.contains_key(wanted) {
+        if !meta.held || !meta.is_noted() || !observed.places.contains_key(wanted) {
             let places = observed.places.keys().chain([wanted]);
             return Plan::Write(places.cloned().collect());
         }
@@ -278,7 +278,7 @@ fn plan(observed: &Observed) -> Plan {
     let left = observed.former().filter(|(_, place)| !place.is_done());
     let left = left.map(|(zone, _)| zone).chain(&observed.wanted);
     let left: BTreeSet<ZoneKey> = left.cloned().collect();
-    if left != written || left.is_empty() == meta.held {
+    if left != written || left.is_empty() == meta.held || !meta.is_noted() {
         return Plan::Write(left);
     }
     Plan::Report
@@ -313,6 +313,14 @@ async fn write(
     places: &BTreeSet<ZoneKey>,
 ) -> Result<(), Error> {
     let patch = MetadataPatch::places(meta, places);
+    let mut known: BTreeSet<ZoneKey> = meta.places().into_iter().collect();
+    let before = known.len();
+    known.retain(|place| places.contains(place));
+    if known.len() < before
+        && let Some(left) = MetadataPatch::places(meta, &known).lines()
+    {
+        ctx.state().catalog.keep(object, left);
+    }
     let newest = ctx.cluster.write_metadata(object, &patch.body()).await?;
     ctx.see(object.kind, newest);
     let mut state = ctx.state();

@@ -7,7 +7,8 @@ use bindery_core::{
 };
 use serde_json::{Value, json};
 
-use crate::meta::{FINALIZER, Meta, ON_CLUSTER, PUBLISHED, ZONE};
+use crate::meta::{FINALIZER, Meta, PUBLISHED, ZONE, places_text, text};
+use crate::seal::seal;
 
 /// The longest text of lines in one object. Kubernetes allows 256 KiB for all annotations of an
 /// object together; the rest is left to others.
@@ -22,6 +23,8 @@ pub struct MetadataPatch {
     version: u64,
     finalizers: Vec<Box<str>>,
     annotations: BTreeMap<&'static str, Option<String>>,
+    /// The lines that are known once it is written.
+    lines: Option<Box<str>>,
 }
 
 impl MetadataPatch {
@@ -45,34 +48,51 @@ impl MetadataPatch {
     /// as long as there are any.
     #[must_use]
     pub fn places(meta: &Meta, places: &BTreeSet<ZoneKey>) -> Self {
-        let line = |place: &ZoneKey| match place.group.name() {
-            Some(cluster) => format!("{} {cluster}", place.name),
-            None => place.name.to_string(),
-        };
-        let text = places.iter().map(line).collect::<Vec<_>>().join("\n");
-        let (hold, text) = if places.is_empty() {
-            (Hold::Release, None)
+        let text = places_text(places);
+        let hold = if places.is_empty() {
+            Hold::Release
         } else {
-            (Hold::Keep, Some(text))
+            Hold::Keep
         };
-        Self::new(meta, hold, notes(text, meta, meta.zone.as_deref()))
+        Self::new(meta, hold, text, meta.zone.as_deref())
+    }
+
+    /// The lines, or a zone's places, that are left when it is written, if it speaks of them.
+    #[must_use]
+    pub fn lines(&self) -> Option<&str> {
+        self.lines.as_deref()
     }
 
     /// The patch that takes our finalizer from an object and nothing more.
     #[must_use]
     pub fn release(meta: &Meta) -> Self {
-        Self::new(meta, Hold::Release, BTreeMap::new())
+        Self {
+            version: meta.version,
+            finalizers: meta.others().into(),
+            annotations: BTreeMap::new(),
+            lines: None,
+        }
     }
 
-    fn new(meta: &Meta, hold: Hold, annotations: BTreeMap<&'static str, Option<String>>) -> Self {
+    fn new(meta: &Meta, hold: Hold, lines: String, zone: Option<&str>) -> Self {
         let ours = match hold {
             Hold::Keep => Some(FINALIZER.into()),
             Hold::Release => None,
         };
+        let mut annotations = BTreeMap::new();
+        if !lines.is_empty() {
+            annotations.insert(PUBLISHED, Some(seal(&meta.object, &lines)));
+        } else if !meta.published.is_empty() || !meta.is_noted() {
+            annotations.insert(PUBLISHED, None);
+        }
+        if meta.zone.as_deref() != zone {
+            annotations.insert(ZONE, zone.map(str::to_owned));
+        }
         Self {
             version: meta.version,
             finalizers: meta.others().iter().cloned().chain(ours).collect(),
             annotations,
+            lines: Some(lines.into()),
         }
     }
 }
@@ -102,7 +122,8 @@ pub(crate) fn before(
         let data = claim.data.iter();
         data.map(move |data| (group, claim.key.clone(), data))
     });
-    if claims.is_empty() || (meta.held && claimed.all(|line| known.contains(&line))) {
+    let is_written = meta.held && meta.is_noted();
+    if claims.is_empty() || (is_written && claimed.all(|line| known.contains(&line))) {
         return Ok(None);
     }
     let wanted = lines(claims);
@@ -118,11 +139,7 @@ pub(crate) fn before(
     if text.len() > PUBLISHED_LEN_MAX {
         return Err(too_long(text.len()));
     }
-    Ok(Some(MetadataPatch::new(
-        meta,
-        Hold::Keep,
-        notes(Some(text), meta, zone),
-    )))
+    Ok(Some(MetadataPatch::new(meta, Hold::Keep, text, zone)))
 }
 
 /// What the object's metadata must say once nothing but these claims is left in DNS; `None` where
@@ -132,29 +149,14 @@ pub(crate) fn after(
     claims: &[(Group, Claim)],
     zone: Option<&str>,
 ) -> Option<MetadataPatch> {
+    let is_noted = meta.is_noted() && meta.zone.as_deref() == zone;
     if claims.is_empty() {
-        let clean = !meta.held && meta.published.is_empty() && meta.zone.is_none();
-        let annotations = notes(None, meta, None);
-        return (!clean).then(|| MetadataPatch::new(meta, Hold::Release, annotations));
+        let is_clean = is_noted && !meta.held && meta.published.is_empty();
+        return (!is_clean).then(|| MetadataPatch::new(meta, Hold::Release, String::new(), zone));
     }
     let text = text(lines(claims));
-    let exact = meta.held && *meta.published == *text && meta.zone.as_deref() == zone;
-    (!exact).then(|| MetadataPatch::new(meta, Hold::Keep, notes(Some(text), meta, zone)))
-}
-
-fn notes(
-    published: Option<String>,
-    meta: &Meta,
-    zone: Option<&str>,
-) -> BTreeMap<&'static str, Option<String>> {
-    let mut notes = BTreeMap::new();
-    if published.is_some() || !meta.published.is_empty() {
-        notes.insert(PUBLISHED, published);
-    }
-    if meta.zone.as_deref() != zone {
-        notes.insert(ZONE, zone.map(str::to_owned));
-    }
-    notes
+    let is_exact = is_noted && meta.held && *meta.published == *text;
+    (!is_exact).then(|| MetadataPatch::new(meta, Hold::Keep, text, zone))
 }
 
 fn lines(claims: &[(Group, Claim)]) -> Vec<(Group, Record)> {
@@ -163,22 +165,6 @@ fn lines(claims: &[(Group, Claim)]) -> Vec<(Group, Record)> {
         records.map(move |record| (group.clone(), record))
     });
     records.collect()
-}
-
-fn text(mut lines: Vec<(Group, Record)>) -> String {
-    lines.sort();
-    lines.dedup();
-    let mut text: Vec<String> = Vec::with_capacity(lines.len());
-    let mut above = &Group::UNNAMED;
-    for (group, record) in &lines {
-        if group != above {
-            let name = group.name().unwrap_or_default();
-            text.push(format!("{ON_CLUSTER}{name}"));
-            above = group;
-        }
-        text.push(record.to_string());
-    }
-    text.join("\n")
 }
 
 fn too_long(len: usize) -> Problem {

@@ -70,6 +70,7 @@ impl Catalog {
         } else {
             self.share_namespace(&mut meta.object);
         }
+        meta.resolve(self.meta(&meta.object));
         let mut affected = self.remove_namesakes(&meta.object);
         match spec {
             Spec::Zone(wish) => self.upsert_zone(meta, wish, &mut affected),
@@ -117,6 +118,38 @@ impl Catalog {
             self.ghosts.insert(id, meta);
         }
         affected
+    }
+
+    /// Takes in that an object has these lines and no others in DNS, and will say so.
+    pub fn keep(&mut self, object: &ObjectRef, lines: &str) {
+        if let Some(meta) = self.meta_mut(object) {
+            meta.keep(lines);
+        }
+    }
+
+    /// Takes in the answer to a write that changed nothing, so that what stands is known to be as it should.
+    pub fn confirm(&mut self, answer: &Meta) {
+        if let Some(known) = self.meta_mut(&answer.object)
+            && known.version == answer.version
+        {
+            known.confirm(answer.clone());
+        }
+    }
+
+    fn meta_mut(&mut self, object: &ObjectRef) -> Option<&mut Meta> {
+        match object.kind {
+            Kind::DnsZone => self.zones.meta_mut(object),
+            Kind::DnsEndpoint => self.endpoints.get_mut(object).map(|one| &mut one.meta),
+            Kind::ARecord
+            | Kind::AaaaRecord
+            | Kind::CnameRecord
+            | Kind::TxtRecord
+            | Kind::MxRecord
+            | Kind::NsRecord
+            | Kind::SrvRecord
+            | Kind::CaaRecord
+            | Kind::PtrRecord => self.records.get_mut(object).map(|one| &mut one.meta),
+        }
     }
 
     /// Forgets an object that vanished and of which nothing is left in DNS.

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use bindery_api::DeclaredEndpoint;
 use bindery_core::{
     Claim, Declaration, Group, Id, Name, ObjectRef, Part, Problem, Record, RecordData, RecordKey,
-    RecordType, reason::Reason,
+    RecordType, ZoneKey, reason::Reason,
 };
 
 use crate::admission::{self, MetadataPatch};
@@ -76,7 +76,7 @@ impl Catalog {
         };
         let Some((zone, wishes)) = zone else {
             // A zone that is broken for a moment must not take its records out of DNS.
-            if !meta.published.is_empty() && self.zones.is_broken_in(&meta.object.namespace) {
+            if self.may_be_broken(meta) {
                 return held(Vec::new(), problems);
             }
             return self.withdraw_with(meta, problems);
@@ -134,16 +134,54 @@ impl Catalog {
         }
         zones.sort();
         zones.dedup();
-        let homeless = problems
-            .iter()
-            .any(|problem| problem.reason == Reason::NoMatchingZone);
-        if homeless && !meta.published.is_empty() && self.zones.is_broken() {
+        let namespace = &meta.object.namespace;
+        if !problems.is_empty() && !meta.published.is_empty() && self.zones.is_unknown_in(namespace)
+        {
             return on_hold(zones, problems);
         }
+        self.keep_broken(meta, &mut claims);
         let mut decision = self.decision(meta, claims, None, free);
         decision = decision.within(zones, problems);
         decision.wishes = wishes.len();
         decision
+    }
+
+    /// Whether something of an object is in a zone that its author has to correct: a zone that is broken for
+    /// a moment must not take its records out of DNS.
+    fn may_be_broken(&self, meta: &Meta) -> bool {
+        let is_broken = |(group, line): &(Group, Record)| {
+            self.zones.broken_place(Some(group), &line.name).is_some()
+        };
+        !meta.published.is_empty()
+            && (self.zones.is_unknown_in(&meta.object.namespace)
+                || meta.lines().iter().any(is_broken))
+    }
+
+    /// Adds what the object has in zones that their authors have to correct, as it is.
+    fn keep_broken(&self, meta: &Meta, claims: &mut Vec<(Group, Claim)>) {
+        if !self.zones.has_broken() {
+            return;
+        }
+        let mut kept: BTreeMap<(ZoneKey, RecordKey), Vec<Record>> = BTreeMap::new();
+        for (group, line) in meta.lines() {
+            let asked = claims
+                .iter()
+                .any(|(on, claim)| *on == group && claim.key == line.key());
+            if !asked && let Some(place) = self.zones.broken_place(Some(&group), &line.name) {
+                let lines = kept.entry((place.clone(), line.key())).or_default();
+                lines.push(line);
+            }
+        }
+        claims.extend(kept.into_iter().map(|((zone, key), lines)| {
+            let claim = Claim {
+                zone: zone.name,
+                key,
+                ttl: lines.iter().map(|line| line.ttl).min().unwrap_or_default(),
+                data: lines.into_iter().map(|line| line.data).collect(),
+                field: KEPT.into(),
+            };
+            (zone.group, claim)
+        }));
     }
 
     fn endpoint_claim(
@@ -170,6 +208,15 @@ impl Catalog {
                 },
             });
         };
+        let len = wish.name.as_wire().len();
+        let broken = self.zones.broken_place(Some(&zone.group), name);
+        if let Some(place) = broken.filter(|place| place.name.as_wire().len() > len) {
+            return Err(Problem {
+                field: format!("{field}.dnsName"),
+                reason: Reason::ZoneNotReady,
+                message: format!("DNSZone of {} is not valid, see its status", place.name),
+            });
+        }
         refuse_apex_alias(&wanted.key, &wish.name, &format!("{field}.recordType"))?;
         let claim = Claim {
             zone: wish.name.clone(),
@@ -304,6 +351,9 @@ impl Catalog {
     }
 }
 
+/// The field of what stays as it is, because its zone has to be corrected first.
+pub const KEPT: &str = "metadata.annotations[bindery.dev/published]";
+
 /// The field in which endpoints name a cluster.
 const NAMES_CLUSTER: &str = "metadata.annotations[bindery.dev/cluster]";
 
@@ -377,10 +427,14 @@ fn parts(meta: &Meta, claims: Vec<(Group, Claim)>, lines: Vec<(Group, Record)>) 
         since: meta.created,
         claims: Vec::new(),
         published: Vec::new(),
+        had: Vec::new(),
         adoption: meta.adoption,
     };
+    let had = meta.had(&lines);
     for (group, claim) in claims {
+        let was_had = had.contains(&(group.clone(), claim.key.clone()));
         let part = parts.entry(group).or_insert_with(part);
+        part.had.extend(was_had.then(|| claim.key.clone()));
         part.claims.push(claim);
     }
     for (group, line) in lines {

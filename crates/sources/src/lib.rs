@@ -12,6 +12,7 @@ mod catalog;
 mod decision;
 mod groups;
 mod names;
+mod seal;
 #[cfg(test)]
 mod tests;
 mod zones;
@@ -19,8 +20,8 @@ mod zones;
 pub use admission::MetadataPatch;
 pub use bindery_core::Id;
 pub use catalog::Catalog;
-pub use decision::{Decision, Free, Step};
+pub use decision::{Decision, Free, KEPT, Step};
 pub use groups::Groups;
-pub use meta::{Life, Meta};
+pub use meta::{Life, Meta, sealed};
 pub use reading::{Object, Spec};
 pub use zones::{ZoneStanding, ZoneView};

@@ -80,6 +80,15 @@ impl Object {
         Some(Self::new(Meta::read(kind, meta)?, labels, spec))
     }
 
+    /// The same with what its status says to have been in DNS.
+    #[must_use]
+    pub fn recalling(self, status: &Value) -> Self {
+        Self {
+            meta: self.meta.recalling(status),
+            ..self
+        }
+    }
+
     /// An object whose metadata was read already.
     #[must_use]
     pub fn new(meta: Meta, labels: Labels, spec: Value) -> Self {

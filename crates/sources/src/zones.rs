@@ -10,6 +10,14 @@ use bindery_core::{Few, Group, Id, Name, Problem, Record, ZoneKey};
 use crate::meta::{Life, Meta};
 use crate::reading::ZoneWish;
 
+/// What may be in zones that their authors have to correct.
+#[derive(Debug)]
+struct Broken {
+    namespace: Arc<str>,
+    /// The zones that it has on servers; `None` where it does not say.
+    places: Option<Vec<ZoneKey>>,
+}
+
 /// What a zone object is among the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ZoneStanding {
@@ -79,7 +87,7 @@ pub(crate) struct ZoneBook {
     ranks: BTreeMap<Name, BTreeSet<Rank>>,
     selectors: Index<Id>,
     /// Zones that are to stay and that their authors have to correct.
-    broken: BTreeSet<Id>,
+    broken: BTreeMap<Id, Broken>,
 }
 
 /// The earlier object wins; among objects of one second, the one whose name comes first.
@@ -116,14 +124,30 @@ impl ZoneBook {
         self.selectors.find(namespace, labels).into_iter().collect()
     }
 
-    /// Whether some zone of this namespace is broken, so that what it would select is not known.
-    pub(crate) fn is_broken_in(&self, namespace: &str) -> bool {
-        self.broken.iter().any(|id| *id.namespace == *namespace)
+    /// The zone on these servers that its author has to correct and that this name is in.
+    pub(crate) fn broken_place(&self, group: Option<&Group>, name: &Name) -> Option<&ZoneKey> {
+        let places = self.broken.values().filter_map(|one| one.places.as_ref());
+        let fits = |place: &&ZoneKey| {
+            group.is_none_or(|group| place.group == *group) && name.is_in(&place.name)
+        };
+        let places = places.flatten().filter(fits);
+        places.max_by_key(|place| place.name.as_wire().len())
     }
 
-    /// Whether some zone is broken, so that its name may not be known.
-    pub(crate) fn is_broken(&self) -> bool {
+    /// Whether some zone of this namespace is broken and does not say which zones it has, so that what is in
+    /// them is not known.
+    pub(crate) fn is_unknown_in(&self, namespace: &str) -> bool {
+        let mut broken = self.broken.values();
+        broken.any(|one| one.places.is_none() && *one.namespace == *namespace)
+    }
+
+    /// Whether some zone is broken.
+    pub(crate) fn has_broken(&self) -> bool {
         !self.broken.is_empty()
+    }
+
+    pub(crate) fn meta_mut(&mut self, id: &bindery_core::ObjectRef) -> Option<&mut Meta> {
+        self.entries.get_mut(id).map(|entry| &mut entry.meta)
     }
 
     /// All objects that declare this name, those that are being deleted among them.
@@ -136,7 +160,14 @@ impl ZoneBook {
         self.by_object
             .insert((id.namespace.clone(), id.name.clone()), Id::clone(&id));
         if entry.is_broken() {
-            self.broken.insert(Id::clone(&id));
+            let places = entry.meta.places();
+            // Objects of earlier versions do not say which zones they have.
+            let is_told = !places.is_empty() || !entry.meta.held;
+            let broken = Broken {
+                namespace: Arc::clone(&id.namespace),
+                places: is_told.then_some(places),
+            };
+            self.broken.insert(Id::clone(&id), broken);
         }
         if let Ok(wish) = &entry.wish {
             let selectors = wish.selectors.to_vec();

@@ -1,6 +1,9 @@
 //! A name server in memory that behaves as RFC 2136 says and fails when it is told to.
 
 mod history;
+mod stranger;
+
+pub use stranger::{Meddling, is_strange};
 
 use std::{
     collections::BTreeMap,

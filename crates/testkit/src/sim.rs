@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     api::FaultyApi,
-    nameserver::FakeNameServer,
+    nameserver::{FakeNameServer, Fate, Faults, Meddling, Operation, is_strange},
     oracle::{expected, id},
     user::{Clusters, INSIDE, User, ZONES},
     weather::{Crashes, DnsWeather, Random, Weather},
@@ -41,6 +41,12 @@ const CALM_MAX: Duration = Duration::from_mins(10);
 
 /// How long it must stay right, without a single write.
 const KEPT_MIN: Duration = Duration::from_mins(3);
+
+/// How long it may take until what strangers wrote over is put right: they are answered once in a minute.
+const STRANGERS_MAX: Duration = Duration::from_mins(5);
+
+/// Labels at which strangers write nothing, because what stands there is foreign from the beginning.
+const SPARED: [&[u8]; 4] = [b"taken", b"mail", b"sub", b"ns1"];
 
 /// Which of several servers is a secondary.
 const SECONDARY: usize = 2;
@@ -125,6 +131,15 @@ struct World {
 }
 
 struct SimulatedClock(Arc<Seeded>);
+
+/// A server that cannot be reached.
+struct Away;
+
+impl Faults for Away {
+    fn fate(&self, _operation: Operation) -> (Fate, Duration) {
+        (Fate::Unreachable, Duration::ZERO)
+    }
+}
 
 impl Clock for SimulatedClock {
     fn now(&self) -> Moment {
@@ -224,6 +239,7 @@ impl World {
             .await
             .map_err(|error| format!("declaring zones: {error}"))?;
         let mut random = Random::new(plan.seed ^ 0x00de_1a75);
+        let mut mischief = Random::new(plan.seed ^ 0x5712_a63e);
         self.start();
         for _ in 0..plan.acts {
             let act = user
@@ -233,6 +249,18 @@ impl World {
             self.weather.note(&act);
             if self.tenure == Tenure::Managed && random.percent(15) {
                 self.damage(&mut random);
+            }
+            if mischief.percent(25) {
+                let done = user.meddle().await;
+                let done = done.map_err(|error| format!("the user's mischief: {error}"))?;
+                self.weather.note(&done.unwrap_or_default());
+            }
+            if mischief.percent(20) {
+                self.meddle(&mut mischief);
+            }
+            if mischief.percent(4) {
+                self.run_second(Duration::from_millis(mischief.next_u64() % 4_000))
+                    .await;
             }
             // Objects are created at least a second apart, so that their order is known.
             let pause = if act.starts_with("delete") && random.percent(50) {
@@ -245,6 +273,7 @@ impl World {
         }
         self.weather.clear_up();
         self.weather.note("calm");
+        self.keep_strangers_out(&user).await?;
         self.come_right(&user).await?;
         self.stay_right(&user).await
     }
@@ -266,6 +295,95 @@ impl World {
             "loses a set of"
         };
         self.weather.note(&format!("server {number} {what} {zone}"));
+    }
+
+    /// Somebody writes into a zone past Bindery.
+    fn meddle(&self, random: &mut Random) {
+        let zone = name(ZONES[random.below(ZONES.len())]);
+        let servers: Vec<&FakeNameServer> =
+            self.servers.iter().take(1).chain(&self.inside).collect();
+        let server = *random.pick(&servers);
+        let meddling = *random.pick(&[Meddling::Add, Meddling::Replace, Meddling::Usurp]);
+        let what = (random.below(6), meddling);
+        if let Some(key) = server.meddle(&zone, what, &SPARED) {
+            self.weather
+                .note(&format!("a stranger: {meddling:?} {key} in {zone}"));
+        }
+    }
+
+    /// For a while, another process that cannot reach its server works on the same objects.
+    async fn run_second(&mut self, time: Duration) {
+        self.weather.note("a second process");
+        let stop = CancellationToken::new();
+        let server = FakeNameServer::new(Away);
+        let groups = Servers::one("192.0.2.99:53", Arc::new(server), None).alone();
+        let settings = Settings::of(&groups);
+        let (engine, run) = Engine::start(groups, self.limits, &stop);
+        let controllers = Controllers {
+            client: self.api.client(),
+            engine,
+            settings,
+            clock: Arc::new(SimulatedClock(Arc::clone(&self.environment))),
+        };
+        let (_handle, tasks) = controllers.start(&stop);
+        let mut second = JoinSet::new();
+        second.spawn(run);
+        for (_, task) in tasks {
+            second.spawn(task);
+        }
+        self.pass(time).await;
+        second.shutdown().await;
+    }
+
+    /// Once all is quiet, a set of ours is served without what strangers wrote, unless they came first; then
+    /// they leave.
+    async fn keep_strangers_out(&mut self, user: &User) -> Result<(), String> {
+        self.pass(STRANGERS_MAX).await;
+        let objects = list(user).await?;
+        let expected = expected(&objects, &self.taken());
+        let mut wrongs = Vec::new();
+        for ((cluster, zone), wanted) in &expected.lines {
+            let server = if cluster.is_empty() {
+                Some(&self.servers[0])
+            } else {
+                self.inside.as_ref()
+            };
+            let standing = server.map_or_else(Vec::new, |server| server.lines(&name(zone)));
+            for line in wanted {
+                let key: Vec<&str> = line.split(' ').collect();
+                let beside = standing.iter().filter(|one| is_strange(one));
+                let mut beside = beside.filter(|one| one.starts_with(&format!("{} ", key[0])));
+                let is_same = |one: &&String| one.contains(&format!(" IN {} ", key[3]));
+                if standing.contains(line) {
+                    wrongs.extend(
+                        beside
+                            .find(is_same)
+                            .map(|one| format!("beside ours: {one}")),
+                    );
+                } else if beside.next().is_none() {
+                    wrongs.push(format!("not served, though nothing is in its way: {line}"));
+                }
+            }
+        }
+        let servers = self.servers.iter().chain(&self.inside);
+        for server in servers {
+            for zone in ZONES {
+                server.chase_strangers(&name(zone));
+            }
+        }
+        if wrongs.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "strangers are not kept out:\n  {}",
+            wrongs.join("\n  ")
+        ))
+    }
+
+    /// Sets of others that stood there before Bindery came.
+    fn taken(&self) -> BTreeSet<String> {
+        let taken = (self.tenure == Tenure::External).then(|| "taken.example.com. A".to_owned());
+        taken.into_iter().collect()
     }
 
     /// All servers as the engine reaches them.
@@ -391,11 +509,7 @@ impl World {
             .filter(|object| object.metadata.deletion_timestamp.is_some())
             .map(|object| format!("{} is still being deleted", id(object)))
             .collect();
-        let mut taken = BTreeSet::new();
-        if self.tenure == Tenure::External {
-            taken.insert("taken.example.com. A".to_owned());
-        }
-        let expected = expected(&objects, &taken);
+        let expected = expected(&objects, &self.taken());
         let servers = self.servers.iter().map(|server| ("", server));
         let servers = servers.chain(self.inside.iter().map(|server| (INSIDE, server)));
         let places = ZONES.iter().flat_map(|zone| {

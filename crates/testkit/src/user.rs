@@ -31,7 +31,11 @@ const KINDS: [(&str, &str, &str); 6] = [
 pub struct User {
     client: Client,
     random: Random,
+    /// What is done to what Bindery wrote, which must not change what the user does otherwise.
+    mischief: Random,
     clusters: Clusters,
+    /// Objects as they once were.
+    exports: Vec<DynamicObject>,
 }
 
 /// Whether the user knows of servers beside the usual ones.
@@ -46,6 +50,9 @@ pub enum Clusters {
 /// The annotation by which endpoints name it.
 pub(crate) const CLUSTER: &str = "bindery.dev/cluster";
 
+/// The annotation in which Bindery keeps what is its own.
+const PUBLISHED: &str = "bindery.dev/published";
+
 /// The name of the cluster beside the usual servers.
 pub const INSIDE: &str = "inside";
 
@@ -56,7 +63,9 @@ impl User {
         Self {
             client,
             random: Random::new(seed ^ 0x0005_ea50),
+            mischief: Random::new(seed ^ 0x0bad_5eed),
             clusters,
+            exports: Vec::new(),
         }
     }
 
@@ -111,6 +120,74 @@ impl User {
                 Ok(format!("edit {kind}/{name} {patch}"))
             }
         }
+    }
+
+    /// Does something to what Bindery wrote into objects, perhaps, and says what.
+    ///
+    /// # Errors
+    /// The API refused, which no act of this user should cause.
+    pub async fn meddle(&mut self) -> Result<Option<String>, kube::Error> {
+        let (group, version, kind) = *self.mischief.pick(&KINDS);
+        let name = match kind {
+            "DNSZone" => format!("zone{}", self.mischief.below(3)),
+            _ => format!("object{}", self.mischief.below(3)),
+        };
+        let api = self.api(group, version, kind);
+        let existing = api.get_opt(&name).await?;
+        let existing = existing.filter(|one| one.metadata.deletion_timestamp.is_none());
+        let Some(existing) = existing.filter(|_| self.mischief.percent(60)) else {
+            return Ok(None);
+        };
+        let params = PatchParams::default();
+        let what = match self.mischief.below(4) {
+            0 => {
+                let patch = json!({"metadata": {"annotations": {PUBLISHED: null}}});
+                api.patch(&name, &params, &Patch::Merge(&patch)).await?;
+                "loses its annotation"
+            }
+            1 => {
+                let notes = existing.metadata.annotations.as_ref();
+                let Some(note) = notes.and_then(|notes| notes.get(PUBLISHED)) else {
+                    return Ok(None);
+                };
+                let (from, to) = (1 + self.mischief.below(3), 1 + self.mischief.below(3));
+                let note = note.replace(&v4(from), &v4(to)).replace(&v6(from), &v6(to));
+                let patch = json!({"metadata": {"annotations": {PUBLISHED: note}}});
+                api.patch(&name, &params, &Patch::Merge(&patch)).await?;
+                "has its annotation edited"
+            }
+            2 => {
+                let wrong = json!({"status": {"published": null, "conditions": [{
+                    "type": "Ready", "status": "False", "reason": "ZoneNotReady", "message": "no",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }]}});
+                for _ in 0..=self.mischief.below(3) {
+                    api.patch_status(&name, &params, &Patch::Merge(&wrong))
+                        .await?;
+                    let pause = self.mischief.next_u64() % 30;
+                    tokio::time::sleep(std::time::Duration::from_millis(pause)).await;
+                }
+                "has its status overwritten"
+            }
+            _ => {
+                let uid = existing.metadata.uid.clone();
+                let export = self.exports.iter().rfind(|one| one.metadata.uid == uid);
+                let Some(mut export) = export.cloned() else {
+                    self.exports.push(existing);
+                    return Ok(None);
+                };
+                // Whoever takes our finalizer away asks for its records to stay.
+                export.metadata.finalizers = existing.metadata.finalizers;
+                export.metadata.resource_version = existing.metadata.resource_version;
+                let replaced = api.replace(&name, &PostParams::default(), &export).await;
+                match replaced {
+                    Err(kube::Error::Api(status)) if status.code == 409 => return Ok(None),
+                    replaced => drop(replaced?),
+                }
+                "is put back as it was"
+            }
+        };
+        Ok(Some(format!("{kind}/{name} {what}")))
     }
 
     /// Makes sure that both zones are declared, so that there is something to serve.

@@ -118,6 +118,11 @@ pub struct DnsEndpointStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoints: Option<i64>,
 
+    /// The zone-file lines that were seen in DNS for this object, sealed for it. Bindery knows by them what
+    /// is its own where the annotation was edited or removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<String>,
+
     /// Accepted: the endpoints are valid and have a zone. Programmed: they are served.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]

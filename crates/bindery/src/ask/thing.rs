@@ -69,7 +69,8 @@ impl Thing {
 
     /// What decisions need of it.
     pub(super) fn read(&self) -> Option<Object> {
-        Object::read(self.kind, &self.metadata, self.spec.clone())
+        let object = Object::read(self.kind, &self.metadata, self.spec.clone())?;
+        Some(object.recalling(&self.status))
     }
 
     /// Its namespace.

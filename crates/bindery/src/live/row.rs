@@ -230,7 +230,7 @@ fn detail(group: Group, object: &Glimpse) -> String {
 fn published(lines: &str) -> String {
     let mut text = String::new();
     let mut last = None;
-    for line in lines.lines() {
+    for line in lines.lines().filter(|line| !line.starts_with(';')) {
         let mut words = line.splitn(5, ' ');
         let (Some(name), _, _, Some(rtype), Some(data)) = (
             words.next(),

@@ -76,6 +76,11 @@ impl ControllerNumbers {
                 &numbers.watch_restarts,
             ),
             (
+                "mended",
+                "Record sets that others wrote over in DNS and that were put right",
+                &numbers.mended,
+            ),
+            (
                 "compared",
                 "Objects whose status was compared with what is served, though nothing had happened",
                 &numbers.compared,

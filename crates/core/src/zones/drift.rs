@@ -110,7 +110,8 @@ impl Zones {
             && zone
                 .parent
                 .actual(key)
-                .is_some_and(|set| !set.data().iter().any(|data| self.is_owned(zone, key, data)));
+                .is_some_and(|set| !set.data().iter().any(|data| self.is_owned(zone, key, data)))
+            && !self.is_had(zone, key);
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };
@@ -197,9 +198,7 @@ impl Zone {
             self.fleet.aim(serial, now);
         }
         for key in &touched {
-            self.sick.remove(key);
-            self.unmoved.remove(key);
-            self.parent.mark(key.clone());
+            self.look_again(key);
         }
         touched
     }

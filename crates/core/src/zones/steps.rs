@@ -2,13 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Flight, Hosting, Sick, Step, Verdict, Zone, Zones, all_types, guard::held_fault};
+use super::{
+    Flight, Hosting, Sick, Step, Verdict, Zone, Zones, all_types, guard::held_fault,
+    mending::excludes,
+};
 use crate::{
     fault::Fault,
     fleet::Pace,
     name::Name,
     plan::{Change, NotOwned, change},
-    record::{Record, RecordKey, RecordType},
+    record::{Record, RecordData, RecordKey, RecordSet, RecordType},
     tracker::Phase,
 };
 
@@ -41,7 +44,8 @@ enum Look {
     Settled,
     Foreign,
     Unmoved(Fault),
-    Change(Change),
+    /// This has to be changed; where others wrote over ours, these are their values.
+    Change(Change, Vec<RecordData>),
 }
 
 impl Zones {
@@ -272,14 +276,20 @@ impl Zones {
                     let verdict = Verdict::Failing(fault);
                     self.fall_sick(name, &key, &verdict, Some(now));
                 }
-                Look::Change(change)
+                Look::Change(change, _)
                     if change.is_removal()
                         && self.holds(name, &key, now, &mut filling.too_much) =>
                 {
                     let verdict = Verdict::Failing(held_fault(name));
                     self.fall_sick(name, &key, &verdict, None);
                 }
-                Look::Change(change) => {
+                Look::Change(_, found)
+                    if !found.is_empty()
+                        && let Err(until) = self.mend(name, &key, &found, now) =>
+                {
+                    self.contest(name, &key, &found, until);
+                }
+                Look::Change(change, _) => {
                     filling.len += change.wire_len_max();
                     if starts_name
                         && filling.len > limits.message_len_max
@@ -288,6 +298,7 @@ impl Zones {
                         filling.is_full = true;
                         return;
                     }
+                    self.mark_usurpers(name, &key);
                     self.take_off(name, &key);
                     filling.changes.push(change);
                 }
@@ -318,32 +329,39 @@ impl Zones {
         if desired.is_some() && self.is_barred(zone, key) {
             return Look::Foreign;
         }
-        let adopted = self.is_adopted(zone, key);
-        match change(key, desired, actual, |data| {
-            adopted || zone.evicts(key) || self.is_owned(zone, key, data)
+        let standing = actual.map_or(&[][..], RecordSet::data);
+        let is_owned = |data: &RecordData| self.is_owned(zone, key, data);
+        let is_given = self.is_adopted(zone, key) || zone.evicts(key);
+        // A set in which something is ours, or was, is ours as a whole.
+        let is_ours = match desired {
+            Some(desired) if Some(desired) == actual => false,
+            Some(_) => standing.iter().any(is_owned) || self.is_had(zone, key),
+            None => !standing.is_empty() && self.is_usurper(zone, key),
+        };
+        let change = match change(key, desired, actual, |data| {
+            is_given || is_ours || is_owned(data)
         }) {
-            Ok(None) => Look::Settled,
-            Err(NotOwned) => Look::Foreign,
-            Ok(Some(change)) => match zone.unmoved.get(key) {
-                Some(fault) => Look::Unmoved(fault.clone()),
-                None => Look::Change(change),
-            },
+            Ok(None) => return Look::Settled,
+            Err(NotOwned) => return Look::Foreign,
+            Ok(Some(change)) => change,
+        };
+        if let Some(fault) = zone.unmoved.get(key) {
+            return Look::Unmoved(fault.clone());
         }
+        let is_strange = |data: &&RecordData| is_ours && !is_given && !is_owned(data);
+        let found = change.remove.iter().filter(is_strange).cloned().collect();
+        Look::Change(change, found)
     }
 
     /// Whether a foreign set stands at this name that cannot live beside the desired one: a server
     /// would ignore the update without a word (RFC 2136 section 3.4.2.2).
     pub(super) fn is_barred(&self, zone: &Zone, key: &RecordKey) -> bool {
-        zone.parent
-            .children()
-            .range(all_types(&key.name))
-            .filter(|(other, _)| other.rtype != key.rtype && !other.rtype.stands_beside_cname())
-            .filter(|(other, _)| [key.rtype, other.rtype].contains(&RecordType::Cname))
-            .any(|(other, set)| {
-                set.data()
-                    .iter()
-                    .any(|data| !self.is_owned(zone, other, data))
-            })
+        let others = zone.parent.children().range(all_types(&key.name));
+        let mut others = others.filter(|(other, _)| excludes(key, other));
+        others.any(|(other, set)| {
+            let mut data = set.data().iter();
+            data.any(|data| !self.is_owned(zone, other, data)) && !self.is_usurper(zone, other)
+        })
     }
 
     /// A set needs nothing more.
@@ -353,6 +371,7 @@ impl Zones {
             zone.sick.remove(key);
             zone.unmoved.remove(key);
         }
+        self.proven(name, key);
         self.touch_owners(key);
     }
 

@@ -5,6 +5,7 @@ mod flood;
 mod followers;
 mod guard;
 mod lifecycle;
+mod mending;
 mod properties;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -347,6 +348,7 @@ fn declare(owner: &str, since: i64, asks: &str, carries: &str) -> Declaration {
         since,
         claims: claims.collect(),
         published,
+        had: Vec::new(),
         adoption: Adoption::Refuse,
     }
 }
@@ -430,17 +432,6 @@ fn a_claim_that_its_object_does_not_carry_is_looked_at_and_not_written() {
     asking.adoption = Adoption::Take;
     world.zones.declare(asking);
     assert_eq!(world.verdict("www"), Verdict::Admissible);
-}
-
-#[test]
-fn a_foreign_value_added_to_our_set_outlives_ours() {
-    let mut world = World::with_zone(&format!("{WWW}\n{WWW2}"));
-    world.zones.declare(declare("www", 1, WWW, ""));
-    world.settle();
-    assert_eq!(world.verdict("www"), Verdict::Programmed(Serial(1)));
-    world.zones.declare(declare("www", 1, "", WWW));
-    world.settle();
-    assert_eq!(world.lines(), [WWW2]);
 }
 
 #[test]

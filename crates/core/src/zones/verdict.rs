@@ -1,6 +1,6 @@
 //! What became of claims and zones, as it is told to listeners.
 
-use super::{Cut, HeldPlan, Zone, Zones, ancestry};
+use super::{Cut, HeldPlan, Mended, Zone, Zones, ancestry};
 use crate::{
     claim::{Claim, Kept},
     fault::{Fault, FaultKind},
@@ -55,6 +55,8 @@ pub struct ClaimOutcome {
     pub verdict: Verdict,
     /// The TTL of the set, which is the lowest that is asked for.
     pub ttl: u32,
+    /// What others did to it and was put right, if anything lately.
+    pub mended: Option<Mended>,
 }
 
 /// Whether what an object no longer asks for is gone from DNS.
@@ -221,6 +223,7 @@ impl Zones {
                 ttl: desired.map_or(claim.ttl, |set| set.ttl),
                 claim: claim.clone(),
                 verdict,
+                mended: zone.and_then(|zone| zone.mended(&claim.key)),
             });
         }
         let withdrawal = self.withdrawal(declaration);

@@ -1,8 +1,8 @@
 //! What the status of a `DNSEndpoint` says, endpoint by endpoint.
 
-use bindery_core::zones::Withdrawal;
-use bindery_core::{Condition, ConditionStatus, ConditionType, Moment, Problem, Reason};
-use bindery_sources::Life;
+use bindery_core::zones::{ClaimOutcome, SyncEvent, Withdrawal};
+use bindery_core::{Condition, ConditionStatus, ConditionType, Moment, ObjectRef, Problem, Reason};
+use bindery_sources::{KEPT, Life};
 use serde_json::{Value, json};
 
 use crate::publishing::News;
@@ -46,6 +46,7 @@ pub(super) fn shown(conditions: &[Condition; 2]) -> Shown {
 
 /// The whole status.
 pub(super) fn status(
+    object: &ObjectRef,
     news: &News,
     conditions: &[Condition; 2],
     (seen, now): (&Seen, Moment),
@@ -54,6 +55,7 @@ pub(super) fn status(
         "conditions": status::conditions(conditions, seen, now),
         "observedGeneration": news.generation,
         "endpoints": news.wishes,
+        "published": news.published(object),
     })
 }
 
@@ -111,9 +113,7 @@ fn programmed(news: &News) -> Said {
             "nothing is published while it is not valid".to_owned(),
         );
     };
-    let faults: Vec<(Reason, Problem)> = receipt
-        .outcomes
-        .iter()
+    let faults: Vec<(Reason, Problem)> = wishes(receipt)
         .filter_map(|outcome| {
             let (reason, message) = told(outcome).err()?;
             let field = outcome.claim.field.to_string();
@@ -128,7 +128,7 @@ fn programmed(news: &News) -> Said {
         })
         .collect();
     let total = news.wishes;
-    let served = receipt.outcomes.len() - faults.len();
+    let served = wishes(receipt).count() - faults.len();
     let problems: Vec<Problem> = faults.iter().map(|(_, problem)| problem.clone()).collect();
     match (served, faults.first()) {
         _ if served == total => {
@@ -154,5 +154,11 @@ fn programmed(news: &News) -> Said {
 fn claims(news: &News) -> usize {
     news.receipt
         .as_ref()
-        .map_or(0, |receipt| receipt.outcomes.len())
+        .map_or(0, |receipt| wishes(receipt).count())
+}
+
+/// What became of the endpoints, without what stays because its zone has to be corrected.
+fn wishes(receipt: &SyncEvent) -> impl Iterator<Item = &ClaimOutcome> {
+    let outcomes = receipt.outcomes.iter();
+    outcomes.filter(|outcome| *outcome.claim.field != *KEPT)
 }

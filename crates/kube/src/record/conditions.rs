@@ -68,6 +68,7 @@ pub(super) fn status(
         "recordHash": hash,
         "lastUpdated": updated.map(time_text),
         "addresses": served.and_then(|outcome| addresses(object.kind, &outcome.claim.data)),
+        "published": news.published(object),
         "publishedName": served.map(|outcome| outcome.claim.key.name.to_string()),
     })
 }

@@ -244,6 +244,7 @@ pub(super) fn status(
         "foreignCount": event.map(|event| event.foreign),
         "records": if listed.is_empty() { Value::Null } else { Value::Array(listed.clone()) },
         "servers": servers,
+        "published": observed.meta.sealed(),
     })
 }
 

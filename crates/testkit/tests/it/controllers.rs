@@ -6,6 +6,7 @@ mod crowd;
 mod endpoints;
 mod events;
 mod guard;
+mod ownership;
 mod records;
 mod restart;
 mod silence;

@@ -102,6 +102,7 @@ fn declaration(owner: &str, line: &str) -> Vec<Part> {
             field: "spec".into(),
         }],
         published: vec![record],
+        had: Vec::new(),
         adoption: Adoption::Refuse,
     };
     vec![(Group::UNNAMED, declaration)]

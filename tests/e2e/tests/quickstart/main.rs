@@ -15,6 +15,7 @@ mod kubectl;
 mod machine;
 mod manual;
 mod messages;
+mod ownership;
 mod passing;
 mod secondaries;
 mod stage;
@@ -60,6 +61,7 @@ fn trials() -> Vec<Trial> {
     let everywhere = [
         tour::cases(),
         kubectl::cases(),
+        ownership::cases(),
         files::cases(),
         passing::cases(),
         crash::cases(),

@@ -31,6 +31,11 @@ pub struct ZoneStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub foreign_count: Option<i64>,
 
+    /// The zones that this object has on servers, sealed for it. Bindery knows by them what is its own where
+    /// the annotation was edited or removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<String>,
+
     /// The servers of the zone and what each of them serves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::servers")]
@@ -108,6 +113,11 @@ pub struct RecordStatus {
     /// The addresses that were published, comma-separated (A and AAAA).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses: Option<String>,
+
+    /// The zone-file lines that were seen in DNS for this object, sealed for it. Bindery knows by them what
+    /// is its own where the annotation was edited or removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<String>,
 
     /// The full DNS name that was published.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -301,6 +301,13 @@ impl Bench {
         object.metadata.annotations?.get(key).cloned()
     }
 
+    /// The lines that an object says it has in DNS, without the seal.
+    pub(super) async fn published(&self, target: &str) -> Option<String> {
+        let text = self.annotation(target, "bindery.dev/published").await?;
+        let lines = text.lines().filter(|line| !line.starts_with("; of "));
+        Some(lines.collect::<Vec<_>>().join("\n"))
+    }
+
     pub(super) async fn finalizers(&self, target: &str) -> Vec<String> {
         let object = self.get(target).await;
         object

@@ -101,14 +101,10 @@ async fn servers_that_a_zone_leaves_stop_serving_it() {
         (has(bench.inside(), WWW_LINE), has(&bench.server, WWW_LINE)),
         (Some(true), None)
     );
-    let www = bench.get("ARecord/www").await.expect("it is there");
-    let zone = bench.get("DNSZone/example").await.expect("it is there");
-    let note = |object: &kube::api::DynamicObject| {
-        let notes = object.metadata.annotations.clone().unwrap_or_default();
-        notes["bindery.dev/published"].clone()
-    };
-    assert_eq!(note(&www), format!("; on cluster inside\n{WWW_LINE}"));
-    assert_eq!(note(&zone), "example.com. inside");
+    let www = bench.published("ARecord/www").await;
+    assert_eq!(www, Some(format!("; on cluster inside\n{WWW_LINE}")));
+    let zone = bench.published("DNSZone/example").await;
+    assert_eq!(zone.as_deref(), Some("example.com. inside"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -110,11 +110,103 @@ async fn an_endpoint_that_is_removed_leaves_dns() {
         .until("DNSEndpoint/shop", "Programmed", "+Programmed")
         .await;
     bench.settle().await;
-    let note = bench
-        .annotation("DNSEndpoint/shop", "bindery.dev/published")
-        .await;
+    let note = bench.published("DNSEndpoint/shop").await;
     assert_eq!(
         note.as_deref(),
         Some("shop.example.com. 60 IN A 192.0.2.11")
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_zone_holds_up_nobody_elses_endpoints() {
+    let mut bench = Bench::clusters(bindery_kube::Tenure::Managed).await;
+    bench.start();
+    bench.create(ZONE).await;
+    let broken = ZONE.replace("name: example,", "name: broken,").replace(
+        "zoneName: example.com",
+        "zoneName: broken.example\n  clusterRef: nowhere",
+    );
+    bench.create(&broken).await;
+    bench
+        .until("DNSZone/broken", "Ready", "-ClusterNotFound")
+        .await;
+    let endpoint = |name: &str, value: &str| json!({"dnsName": name, "recordType": "A", "recordTTL": 60, "targets": [value]});
+    bench
+        .create(
+            "
+apiVersion: externaldns.k8s.io/v1alpha1
+kind: DNSEndpoint
+metadata: {name: two, namespace: default}
+spec: {endpoints: [{dnsName: a.example.com, recordType: A, recordTTL: 60, targets: [192.0.2.1]}]}
+",
+        )
+        .await;
+    bench
+        .until("DNSEndpoint/two", "Programmed", "+Programmed")
+        .await;
+    let edit = json!({"spec": {"endpoints": [
+        endpoint("b.example.com", "192.0.2.2"), endpoint("c.nowhere.example", "192.0.2.3"),
+    ]}});
+    bench.patch("DNSEndpoint/two", edit).await;
+    bench
+        .until("DNSEndpoint/two", "Accepted", "-PartiallyAccepted")
+        .await;
+    bench
+        .until_lines(&["b.example.com. 60 IN A 192.0.2.2"])
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_in_a_broken_zone_stays_and_the_rest_goes_on() {
+    let mut bench = Bench::clusters(bindery_kube::Tenure::Managed).await;
+    bench.start();
+    bench.create(ZONE).await;
+    let sub = ZONE
+        .replace("name: example,", "name: sub,")
+        .replace("zoneName: example.com", "zoneName: sub.example.com");
+    bench.create(&sub).await;
+    bench.until_ready("DNSZone/sub").await;
+    bench
+        .create(
+            "
+apiVersion: externaldns.k8s.io/v1alpha1
+kind: DNSEndpoint
+metadata: {name: two, namespace: default}
+spec:
+  endpoints:
+  - {dnsName: a.example.com, recordType: A, recordTTL: 60, targets: [192.0.2.1]}
+  - {dnsName: b.sub.example.com, recordType: A, recordTTL: 60, targets: [192.0.2.2]}
+",
+        )
+        .await;
+    bench
+        .until("DNSEndpoint/two", "Programmed", "+Programmed")
+        .await;
+    let break_it = json!({"spec": {"clusterRef": "nowhere"}});
+    bench.patch("DNSZone/sub", break_it).await;
+    bench
+        .until("DNSZone/sub", "Ready", "-ClusterNotFound")
+        .await;
+    bench
+        .until("DNSEndpoint/two", "Accepted", "-PartiallyAccepted")
+        .await;
+    let edit = json!({"spec": {"endpoints": [
+        {"dnsName": "c.example.com", "recordType": "A", "recordTTL": 60, "targets": ["192.0.2.3"]},
+        {"dnsName": "b.sub.example.com", "recordType": "A", "recordTTL": 60, "targets": ["192.0.2.2"]},
+    ]}});
+    bench.patch("DNSEndpoint/two", edit).await;
+    bench
+        .until_lines(&["c.example.com. 60 IN A 192.0.2.3"])
+        .await;
+    bench.settle().await;
+    let inside = bench.server.lines(&super::bench::name("sub.example.com"));
+    let stays = "b.sub.example.com. 60 IN A 192.0.2.2".to_owned();
+    assert!(inside.contains(&stays), "{inside:?}");
+    let mend_it = json!({"spec": {"clusterRef": null}});
+    bench.patch("DNSZone/sub", mend_it).await;
+    bench
+        .until("DNSEndpoint/two", "Programmed", "+Programmed")
+        .await;
+    let inside = bench.server.lines(&super::bench::name("sub.example.com"));
+    assert!(inside.contains(&stays), "{inside:?}");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::bench::{Bench, WWW, WWW_LINE, ZONE, name, records};
+use super::bench::{Bench, WWW, WWW_LINE, ZONE, name};
 
 #[tokio::test(start_paused = true)]
 async fn a_record_becomes_ready_with_two_writes_after_its_creation() {
@@ -23,9 +23,7 @@ async fn a_record_becomes_ready_with_two_writes_after_its_creation() {
     assert_eq!(status["addresses"], "192.0.2.1");
     assert_eq!(status["publishedName"], "www.example.com.");
     assert_eq!(status["recordHash"].as_str().map(str::len), Some(64));
-    let note = bench
-        .annotation("ARecord/www", "bindery.dev/published")
-        .await;
+    let note = bench.published("ARecord/www").await;
     assert_eq!(note.as_deref(), Some(WWW_LINE));
     let mark = bench
         .annotation("ARecord/www", "bindy.firestoned.io/zone")
@@ -47,9 +45,7 @@ async fn an_edit_takes_the_old_value_away_and_trims_the_annotation() {
     let line = "web.example.com. 60 IN A 192.0.2.7";
     bench.until_lines(&[line]).await;
     bench.settle().await;
-    let note = bench
-        .annotation("ARecord/www", "bindery.dev/published")
-        .await;
+    let note = bench.published("ARecord/www").await;
     assert_eq!(note.as_deref(), Some(line));
 }
 
@@ -86,12 +82,7 @@ async fn a_record_that_no_zone_selects_says_so_and_leaves_dns() {
     bench.until_lines(&[]).await;
     bench.settle().await;
     assert!(bench.finalizers("ARecord/www").await.is_empty());
-    assert_eq!(
-        bench
-            .annotation("ARecord/www", "bindery.dev/published")
-            .await,
-        None
-    );
+    assert_eq!(bench.published("ARecord/www").await, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -258,32 +249,6 @@ spec: {{name: {host}, {spec}}}
             bench.lines()
         );
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_foreign_value_beside_ours_survives_everything() {
-    let bench = Bench::external(&[]).await;
-    bench.create(ZONE).await;
-    bench.create(WWW).await;
-    bench.until_ready("ARecord/www").await;
-    let foreign = "www.example.com. 300 IN A 198.51.100.9";
-    let [record] = &records(&[foreign])[..] else {
-        panic!("one line is one record");
-    };
-    bench.server.write_foreign(&name("example.com"), record);
-    bench.settle().await;
-    bench
-        .patch(
-            "ARecord/www",
-            json!({"spec": {"ipv4Addresses": ["192.0.2.5"]}}),
-        )
-        .await;
-    bench
-        .until_lines(&["www.example.com. 300 IN A 192.0.2.5", foreign])
-        .await;
-    bench.delete("ARecord/www").await;
-    bench.until_gone("ARecord/www").await;
-    bench.until_lines(&[foreign]).await;
 }
 
 async fn with_www() -> Bench {

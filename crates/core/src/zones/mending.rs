@@ -1,0 +1,246 @@
+//! What others wrote over our sets: it is put right, less and less often where they go on, and told.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::{Sick, Verdict, Zone, Zones, all_types, steps::spread};
+use crate::{
+    backoff::Backoff,
+    claim::Kept,
+    fault::{Fault, FaultKind},
+    name::Name,
+    record::{RecordData, RecordKey, RecordType},
+};
+
+/// How long to wait before a set that others wrote over is put right once more; the first time it is done
+/// at once.
+const MENDING: Backoff = Backoff {
+    first: Duration::from_secs(1),
+    max: Duration::from_mins(1),
+};
+
+/// After so long without them, it is as if they had never written.
+const CALM: Duration = Duration::from_mins(10);
+
+/// Values of others that are told of one set.
+const FOUND_MAX: usize = 4;
+
+/// What others did to a set of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mended {
+    /// How often it was put right.
+    pub times: u32,
+    /// The set in which they wrote.
+    pub key: RecordKey,
+    /// Some of the values that they had put there.
+    pub found: Vec<RecordData>,
+}
+
+/// A set that was put right.
+#[derive(Clone, Debug)]
+pub(super) struct Mend {
+    times: u32,
+    in_a_row: u32,
+    not_before: Duration,
+    found: Vec<RecordData>,
+}
+
+impl Zones {
+    /// Notes which claims of an object were never seen in DNS as it asked for them: what stands in place of
+    /// those may be of others, who came first. `had` are sets of which the object's status says more.
+    pub(super) fn prove(&mut self, declaration: &Kept, had: &[RecordKey]) {
+        let owner = &declaration.owner;
+        let unproven = self.unproven.get(owner);
+        let before = self.owners.get(owner);
+        let before = before.into_iter().flat_map(|one| (0..).zip(&one.claims));
+        let before =
+            before.filter(|(index, _)| !unproven.is_some_and(|unproven| unproven.contains(index)));
+        let before: BTreeSet<(&Name, &RecordKey)> =
+            before.map(|(_, one)| (&one.zone, &one.key)).collect();
+        let had: BTreeSet<&RecordKey> = had.iter().collect();
+        let unproven: BTreeSet<u32> = (0..)
+            .zip(&declaration.claims)
+            .filter(|(_, claim)| {
+                !had.contains(&claim.key) && !before.contains(&(&claim.zone, &claim.key))
+            })
+            .map(|(index, _)| index)
+            .collect();
+        if unproven.is_empty() {
+            self.unproven.remove(owner);
+        } else {
+            self.unproven.insert(owner.clone(), unproven);
+        }
+    }
+
+    /// A set stands as it is asked for: whoever asks for it has had it from now on.
+    pub(super) fn proven(&mut self, name: &Name, key: &RecordKey) {
+        if self.unproven.is_empty() {
+            return;
+        }
+        let zone = self.known.get(name);
+        let zone = zone.filter(|zone| zone.parent.desired(key).is_some());
+        let node = zone.and_then(|zone| zone.nodes.get(&key.name));
+        for (owner, index) in node.into_iter().flatten() {
+            let claim = self.owners.get(owner).and_then(|one| one.claim(*index));
+            if claim.is_some_and(|claim| claim.key == *key)
+                && let Some(unproven) = self.unproven.get_mut(owner)
+            {
+                unproven.remove(index);
+                if unproven.is_empty() {
+                    self.unproven.remove(owner);
+                }
+            }
+        }
+    }
+
+    /// Whether an object that asks for this set has had it, so that what stands there instead was put there
+    /// by others.
+    pub(super) fn is_had(&self, zone: &Zone, key: &RecordKey) -> bool {
+        let node = zone.nodes.get(&key.name);
+        node.into_iter().flatten().any(|(owner, index)| {
+            let is_among = |claims: Option<&BTreeSet<u32>>| {
+                claims.is_some_and(|claims| claims.contains(index))
+            };
+            let claim = self.owners.get(owner).and_then(|one| one.claim(*index));
+            claim.is_some_and(|claim| claim.key == *key)
+                && !is_among(self.unproven.get(owner))
+                && !is_among(self.unadmitted.get(owner))
+        })
+    }
+
+    /// Whether a set that nobody of ours asks for stands at a name in place of one that we have had.
+    pub(super) fn is_usurper(&self, zone: &Zone, key: &RecordKey) -> bool {
+        let wanted = zone.parent.wanted_children();
+        !wanted.contains_key(key)
+            && wanted
+                .range(all_types(&key.name))
+                .any(|(ours, _)| excludes(ours, key) && self.is_had(zone, ours))
+    }
+
+    /// Looks at what stands in the way of a set that is about to be written, so that it goes in the same
+    /// message.
+    pub(super) fn mark_usurpers(&mut self, name: &Name, key: &RecordKey) {
+        let Some(zone) = self.known.get(name) else {
+            return;
+        };
+        let others = zone.parent.children().range(all_types(&key.name));
+        let others = others.map(|(other, _)| other);
+        let usurpers: Vec<RecordKey> = others
+            .filter(|other| excludes(key, other) && self.is_usurper(zone, other))
+            .cloned()
+            .collect();
+        if let Some(zone) = self.known.get_mut(name) {
+            zone.parent.mark_all(usurpers);
+        }
+    }
+
+    /// Notes that a set is about to be put right.
+    ///
+    /// # Errors
+    /// The time before which it is not to be done again.
+    pub(super) fn mend(
+        &mut self,
+        name: &Name,
+        key: &RecordKey,
+        found: &[RecordData],
+        now: Duration,
+    ) -> Result<(), Duration> {
+        let Some(zone) = self.known.get_mut(name) else {
+            return Ok(());
+        };
+        if zone
+            .mends
+            .get(key)
+            .is_some_and(|mend| now < mend.not_before)
+        {
+            return zone
+                .mends
+                .get(key)
+                .map_or(Ok(()), |mend| Err(mend.not_before));
+        }
+        zone.mends.retain(|_, mend| now < mend.not_before + CALM);
+        let mend = zone.mends.entry(key.clone()).or_insert_with(|| Mend {
+            times: 0,
+            in_a_row: 0,
+            not_before: now,
+            found: Vec::new(),
+        });
+        mend.times += 1;
+        mend.in_a_row += 1;
+        mend.not_before = now + MENDING.delay(mend.in_a_row, spread(key.name.as_wire()));
+        mend.found = found.iter().take(FOUND_MAX).cloned().collect();
+        Ok(())
+    }
+
+    /// A set that others write over again and again waits until it is put right once more.
+    pub(super) fn contest(
+        &mut self,
+        name: &Name,
+        key: &RecordKey,
+        found: &[RecordData],
+        not_before: Duration,
+    ) {
+        if let Some(zone) = self.known.get_mut(name) {
+            zone.parent.clear(key);
+            let verdict = Verdict::Failing(contested(key, found));
+            let sick = Sick {
+                attempts: 0,
+                not_before,
+                verdict,
+            };
+            // Whoever asks for something at the name is told, be it of another type.
+            let wanted = zone.parent.wanted_children().range(all_types(&key.name));
+            let wanted: Vec<RecordKey> = wanted.map(|(key, _)| key.clone()).collect();
+            for ours in wanted.into_iter().filter(|ours| excludes(ours, key)) {
+                zone.sick.insert(ours, sick.clone());
+            }
+            zone.sick.insert(key.clone(), sick);
+        }
+        self.touch_owners(key);
+    }
+}
+
+impl Zone {
+    /// What others did to the sets of a name.
+    pub(super) fn mended(&self, key: &RecordKey) -> Option<Mended> {
+        let mut mends = self.mends.range(all_types(&key.name));
+        let (key, mend) = mends.find(|(one, _)| *one == key || excludes(one, key))?;
+        Some(Mended {
+            times: mend.times,
+            key: key.clone(),
+            found: mend.found.clone(),
+        })
+    }
+
+    /// Looks again at everything that is wanted at the name of a set that others touched: it may have stood
+    /// in the way.
+    pub(super) fn look_again(&mut self, key: &RecordKey) {
+        let wanted = self.parent.wanted_children().range(all_types(&key.name));
+        let wanted: Vec<RecordKey> = wanted.map(|(key, _)| key.clone()).collect();
+        for key in wanted.into_iter().chain([key.clone()]) {
+            self.sick.remove(&key);
+            self.unmoved.remove(&key);
+            self.parent.mark(key);
+        }
+    }
+}
+
+/// Whether two sets of one name cannot stand beside each other (RFC 1034 section 3.6.2).
+pub(super) fn excludes(one: &RecordKey, other: &RecordKey) -> bool {
+    let types = [one.rtype, other.rtype];
+    one.rtype != other.rtype
+        && types.contains(&RecordType::Cname)
+        && !types.iter().any(|rtype| rtype.stands_beside_cname())
+}
+
+fn contested(key: &RecordKey, found: &[RecordData]) -> Fault {
+    let found: Vec<String> = found
+        .iter()
+        .take(FOUND_MAX)
+        .map(ToString::to_string)
+        .collect();
+    let message = format!(
+        "somebody else writes {key} as {} again and again: find out who, and let one of the two write it",
+        found.join(", ")
+    );
+    Fault::new(FaultKind::Malformed, message)
+}

@@ -1,0 +1,155 @@
+//! What others write over our sets is put right; what is theirs stays.
+
+use std::time::Duration;
+
+use super::{Verdict, WWW, WWW2, World, ZONE, ZoneContent, content, declare, name, object};
+use crate::{RecordKey, RecordType, Serial};
+
+const FOREIGN: &str = "mail.example.com. 60 IN A 192.0.2.9";
+const ALIAS: &str = "www.example.com. 300 IN CNAME other.example.com.";
+const STRANGE: &str = "www.example.com. 60 IN A 198.51.100.9";
+
+/// A world in which www was served, with a foreign set beside it.
+fn with(line: &str) -> World {
+    let mut world = World::with_zone(FOREIGN);
+    world.zones.declare(declare("www", 1, line, ""));
+    world.settle();
+    assert_eq!(served(&world), [line]);
+    world
+}
+
+/// What is served beside the foreign set, which must be there.
+fn served(world: &World) -> Vec<String> {
+    let mut lines = world.lines();
+    assert!(lines.iter().any(|line| line == FOREIGN), "{lines:?}");
+    lines.retain(|line| line != FOREIGN);
+    lines
+}
+
+/// Somebody else makes the zone hold these lines and the foreign set.
+fn overwrite(world: &mut World, lines: &str) {
+    let serial = world.server[&name(ZONE)].serial;
+    let sets = content(&format!("{FOREIGN}\n{lines}")).sets;
+    let serial = Serial(serial.0 + 1);
+    world
+        .server
+        .insert(name(ZONE), ZoneContent { serial, sets });
+    world.now += Duration::from_secs(30);
+    world.zones.wake(world.now);
+    world.settle();
+}
+
+#[test]
+fn a_set_that_we_have_had_is_mended_whole() {
+    let rows = [
+        (WWW, STRANGE.to_owned()),
+        (WWW, ALIAS.to_owned()),
+        (WWW, format!("{WWW}\n{STRANGE}")),
+        (WWW, String::new()),
+        (ALIAS, STRANGE.to_owned()),
+        (
+            ALIAS,
+            format!("{STRANGE}\nwww.example.com. 60 IN TXT \"theirs\""),
+        ),
+        (
+            ALIAS,
+            "www.example.com. 300 IN CNAME theirs.example.com.".to_owned(),
+        ),
+    ];
+    for (ours, theirs) in rows {
+        let mut world = with(ours);
+        overwrite(&mut world, &theirs);
+        assert_eq!(served(&world), [ours], "after {theirs:?}");
+        assert!(matches!(world.verdict("www"), Verdict::Programmed(_)));
+    }
+}
+
+#[test]
+fn what_others_put_there_is_told() {
+    let mut world = with(WWW);
+    overwrite(&mut world, &format!("{WWW}\n{STRANGE}"));
+    let event = world.zones.event(&object("www")).expect("it is settled");
+    let mended = event.outcomes[0].mended.clone().expect("it was mended");
+    assert_eq!(mended.times, 1);
+    assert_eq!(mended.found[0].to_string(), "198.51.100.9");
+}
+
+#[test]
+fn the_status_knows_of_a_set_that_was_replaced_while_nobody_looked() {
+    let mut world = World::with_zone(&format!("{FOREIGN}\n{STRANGE}"));
+    let mut www = declare("www", 1, WWW, "");
+    www.had = vec![RecordKey::new(name("www.example.com."), RecordType::A)];
+    world.zones.declare(www);
+    world.settle();
+    assert_eq!(served(&world), [WWW]);
+}
+
+#[test]
+fn a_set_that_we_never_had_stays_though_its_object_carries_a_line_of_it() {
+    for theirs in [STRANGE, ALIAS] {
+        let mut world = World::with_zone(&format!("{FOREIGN}\n{theirs}"));
+        world.zones.declare(declare("www", 1, WWW, ""));
+        world.settle();
+        assert_eq!(served(&world), [theirs]);
+        assert_eq!(world.verdict("www"), Verdict::NotOwned);
+    }
+}
+
+#[test]
+fn a_claim_is_published_when_what_stood_in_its_way_is_gone() {
+    let mut world = World::with_zone(&format!("{FOREIGN}\n{ALIAS}"));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    assert_eq!(world.verdict("www"), Verdict::NotOwned);
+    overwrite(&mut world, "");
+    assert_eq!(served(&world), [WWW]);
+}
+
+#[test]
+fn what_an_object_lets_go_stays_with_those_who_wrote_it() {
+    let mut world = with(WWW);
+    overwrite(&mut world, "");
+    world.zones.declare(declare("www", 1, "", WWW));
+    world.settle();
+    overwrite(&mut world, STRANGE);
+    assert_eq!(served(&world), [STRANGE]);
+    world.zones.declare(declare("www", 1, WWW2, ""));
+    world.settle();
+    assert_eq!(served(&world), [STRANGE], "it is a new wish");
+}
+
+#[test]
+fn whoever_writes_over_us_for_ever_is_answered_less_and_less_often() {
+    let mut world = with(WWW);
+    let before = world.updates;
+    for _ in 0..300 {
+        let serial = world.server[&name(ZONE)].serial;
+        let sets = content(&format!("{FOREIGN}\n{STRANGE}")).sets;
+        let serial = Serial(serial.0 + 1);
+        world
+            .server
+            .insert(name(ZONE), ZoneContent { serial, sets });
+        world.now += Duration::from_secs(1);
+        world.zones.wake(world.now);
+        for zone in world.zones.take_work() {
+            while let Some(step) = world.zones.next_step(&zone, world.now) {
+                let completion = world.carry_out(&zone, step);
+                world.zones.complete(&zone, completion, world.now);
+            }
+        }
+    }
+    let updates = world.updates - before;
+    assert!(
+        (5..20).contains(&updates),
+        "{updates} updates in 300 seconds"
+    );
+    let event = world.zones.event(&object("www")).expect("it is told");
+    let Verdict::Failing(fault) = &event.outcomes[0].verdict else {
+        panic!("{:?}", event.outcomes[0].verdict);
+    };
+    assert!(fault.message.contains("198.51.100.9"), "{}", fault.message);
+    world.now += Duration::from_mins(2);
+    world.zones.wake(world.now);
+    world.settle();
+    assert_eq!(served(&world), [WWW]);
+}

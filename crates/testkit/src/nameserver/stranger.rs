@@ -1,0 +1,120 @@
+//! Somebody who writes into zones past Bindery, and can be told from everybody else.
+
+use bindery_core::{Name, Record, RecordKey, RecordSet, RecordType};
+
+use super::{FakeNameServer, add, advance};
+
+/// What somebody does to a record set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meddling {
+    /// A value is added.
+    Add,
+    /// All values are replaced.
+    Replace,
+    /// Everything at the name is replaced by a set of another type: a CNAME, or an address where there was
+    /// one.
+    Usurp,
+}
+
+/// A value by which strangers are known.
+fn mark(rtype: RecordType) -> Option<&'static str> {
+    match rtype {
+        RecordType::A => Some("A 198.51.100.9"),
+        RecordType::Aaaa => Some("AAAA 2001:db8:bad::9"),
+        RecordType::Cname => Some("CNAME stranger.example.net."),
+        RecordType::Txt => Some("TXT \"stranger\""),
+        RecordType::Mx
+        | RecordType::Ns
+        | RecordType::Srv
+        | RecordType::Caa
+        | RecordType::Ptr
+        | RecordType::Soa
+        | RecordType::Other(_) => None,
+    }
+}
+
+/// Whether a stranger wrote a line.
+#[must_use]
+pub fn is_strange(line: &str) -> bool {
+    let types = [
+        RecordType::A,
+        RecordType::Aaaa,
+        RecordType::Cname,
+        RecordType::Txt,
+    ];
+    types
+        .into_iter()
+        .filter_map(mark)
+        .any(|mark| line.ends_with(mark))
+}
+
+fn record(name: &Name, rtype: RecordType) -> Option<Record> {
+    format!("{name} 60 IN {}", mark(rtype)?).parse().ok()
+}
+
+impl FakeNameServer {
+    /// Somebody meddles with one of a zone's record sets, but not with those at these labels; returns which.
+    #[must_use]
+    pub fn meddle(
+        &self,
+        zone: &Name,
+        (number, meddling): (usize, Meddling),
+        spared: &[&[u8]],
+    ) -> Option<RecordKey> {
+        self.work(|zones| {
+            let content = zones.get_mut(zone)?;
+            let mut keys = content.sets.keys().filter(|key| {
+                let label = key.name.labels().next().unwrap_or_default();
+                mark(key.rtype).is_some() && key.name != *zone && !spared.contains(&label)
+            });
+            let key = keys.nth(number)?.clone();
+            let rtype = match (meddling, key.rtype) {
+                (Meddling::Usurp, RecordType::Cname) => RecordType::A,
+                (Meddling::Usurp, _) => RecordType::Cname,
+                (Meddling::Add | Meddling::Replace, rtype) => rtype,
+            };
+            let strange = record(&key.name, rtype)?;
+            match meddling {
+                Meddling::Add if rtype != RecordType::Cname => {}
+                Meddling::Add | Meddling::Replace => drop(content.sets.remove(&key)),
+                Meddling::Usurp => content.sets.retain(|other, _| other.name != key.name),
+            }
+            let written = RecordKey::new(key.name.clone(), rtype);
+            add(
+                content,
+                &written,
+                strange.ttl,
+                std::slice::from_ref(&strange.data),
+            );
+            advance(content, content.serial.next());
+            Some(key)
+        })
+    }
+
+    /// Everything that strangers wrote into a zone goes.
+    pub fn chase_strangers(&self, zone: &Name) {
+        self.work(|zones| {
+            let Some(content) = zones.get_mut(zone) else {
+                return;
+            };
+            let mut found = false;
+            let sets = std::mem::take(&mut content.sets);
+            for (key, set) in sets {
+                let strange = record(&key.name, key.rtype).map(|record| record.data);
+                let left: Vec<_> = set
+                    .data()
+                    .iter()
+                    .filter(|data| Some(*data) != strange.as_ref())
+                    .cloned()
+                    .collect();
+                found |= left.len() < set.data().len();
+                if !left.is_empty() {
+                    content.sets.insert(key, RecordSet::new(set.ttl, left));
+                }
+            }
+            if found {
+                advance(content, content.serial.next());
+            }
+        });
+    }
+}
