@@ -25,6 +25,8 @@ pub(crate) struct Wanted {
     pub(crate) client: Client,
     /// The name servers, cluster by cluster.
     pub(crate) groups: BTreeMap<Group, Servers>,
+    /// Whether the objects were lost and what they have in DNS was not.
+    pub(crate) is_after_loss: bool,
 }
 
 /// Starts engine and controllers as tasks of `work`, and what watches the name server as a task of
@@ -34,7 +36,11 @@ pub(crate) fn start(
     begun: impl Future<Output = usize> + Send + 'static,
     (base, work): (&mut Supervisor, &mut Supervisor),
 ) -> Sources {
-    let Wanted { client, groups } = wanted;
+    let Wanted {
+        client,
+        groups,
+        is_after_loss,
+    } = wanted;
     let readiness = Readiness::default();
     let stations = groups
         .values()
@@ -45,7 +51,10 @@ pub(crate) fn start(
         let probe = nameserver::watch_answers(server, gate, base.stop_token());
         base.spawn("name server's probe", probe);
     }
-    let settings = Settings::of(&groups);
+    let mut settings = Settings::of(&groups);
+    if is_after_loss {
+        settings = settings.after_loss();
+    }
     let (engine, running) = Engine::start(groups, Limits::default(), &work.stop_token());
     work.spawn("engine", running);
     let controllers = Controllers {

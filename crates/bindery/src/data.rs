@@ -1,5 +1,7 @@
 //! The data folder of `up`: where it is, whose it is, and the key in it.
 
+mod lost;
+
 use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -12,6 +14,8 @@ use bindery_core::Group;
 use bindery_dns::Key;
 use bindery_embedded::{EmbeddedApi, Identity, Open, Options, System};
 use sha2::{Digest as _, Sha256};
+
+pub(crate) use lost::Lost;
 
 /// The name of the key that `up` makes.
 const KEY_NAME: &str = "bindery";

@@ -48,7 +48,11 @@ async fn start(flags: &Run, stop: CancellationToken) -> Result<(Supervisor, Supe
     }
     let mut base = Supervisor::new(CancellationToken::new());
     let mut work = Supervisor::new(stop);
-    let wanted = control::Wanted { client, groups };
+    let wanted = control::Wanted {
+        client,
+        groups,
+        is_after_loss: false,
+    };
     let sources = control::start(wanted, std::future::ready(0), (&mut base, &mut work));
     base.spawn(
         "metrics",

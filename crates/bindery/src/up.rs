@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::banner::Banner;
 use crate::cli::Up;
+use crate::data::Lost;
 use crate::folder::{Keeper, News, Reader};
 use crate::kubeconfig::Access;
 use crate::live::{Overview, Style};
@@ -56,6 +57,7 @@ async fn start(
         Some(folder) => folder.clone(),
         None => data::default_folder(&flags.dir)?,
     };
+    let lost = Lost::find(&folder)?;
     let api = data::open_api(&folder)?;
     let api_listener = address::listen(flags.api_address, "--api-address").await?;
     let metrics_address = flags.watching.metrics_address;
@@ -88,6 +90,9 @@ async fn start(
         metrics: address::local(&metrics_listener)?,
     };
     banner.say(&Reader::peek(flags.dir.clone()).unwrap_or_default());
+    if let Some(lost) = &lost {
+        out::complain(&format!("bindery: {lost}"));
+    }
 
     let serving = api.clone();
     base.spawn(
@@ -103,6 +108,7 @@ async fn start(
     let wanted = control::Wanted {
         client: client.clone(),
         groups: dns.groups,
+        is_after_loss: lost.is_some(),
     };
     let sources = control::start(wanted, applied, (&mut base, &mut work)).with_api(api);
     work.spawn("folder", keeper.run(work.stop_token()));

@@ -29,6 +29,9 @@ pub enum Adoption {
     /// A set that we did not write stays as it is and the claim waits.
     #[default]
     Refuse,
+    /// A set in which every line stands that the object asks for is the object's: what told so was lost,
+    /// and nobody else writes into the zone.
+    Known,
     /// The author said that the set is to be taken over.
     Take,
 }

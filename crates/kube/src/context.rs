@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bindery_core::{Group, Kind, Moment, Uid};
+use bindery_core::{Adoption, Group, Kind, Moment, Uid};
 use bindery_engine::{Engine, Servers};
 use bindery_sources::{Id, Meta, Object};
 use tokio::sync::watch;
@@ -40,6 +40,8 @@ pub struct Site {
     pub tenure: Tenure,
     /// Where the primary listens that leads: `192.0.2.1:53`.
     pub lead: String,
+    /// Whose the lines are that stand there as an object asks for them, where the object does not say.
+    pub adoption: Adoption,
 }
 
 /// How the controllers are to behave.
@@ -59,12 +61,24 @@ impl Settings {
                 None => Tenure::External,
             },
             lead: servers.lead.member.address.to_string(),
+            adoption: Adoption::Refuse,
         };
         let sites = groups.iter();
         let sites = sites.map(|(group, servers)| (group.clone(), site(servers)));
         Self {
             sites: sites.collect(),
         }
+    }
+
+    /// The objects were lost, but not what they have in DNS on the servers that Bindery manages: there
+    /// nobody else writes, and what stands as an object asks for it is the object's.
+    #[must_use]
+    pub fn after_loss(mut self) -> Self {
+        let sites = self.sites.values_mut();
+        for site in sites.filter(|site| site.tenure == Tenure::Managed) {
+            site.adoption = Adoption::Known;
+        }
+        self
     }
 }
 

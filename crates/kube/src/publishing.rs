@@ -238,8 +238,12 @@ fn declare(object: &Id, ctx: &Context, mut parts: Vec<Part>, content: u64) {
     progress.asked = Asked::Declared(content);
     progress.receipt = None;
     progress.settled = false;
-    for (_, declaration) in &mut parts {
+    for (group, declaration) in &mut parts {
         declaration.revision = progress.revision;
+        if declaration.adoption == Adoption::Refuse {
+            let site = ctx.settings.sites.get(group);
+            declaration.adoption = site.map_or(Adoption::Refuse, |site| site.adoption);
+        }
     }
     // Under the lock, so that declarations of one object arrive in their order.
     ctx.engine.declare(parts);

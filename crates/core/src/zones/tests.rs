@@ -435,6 +435,32 @@ fn a_claim_that_its_object_does_not_carry_is_looked_at_and_not_written() {
 }
 
 #[test]
+fn a_line_that_stands_as_it_was_is_known_again_and_no_other() {
+    let mut world = World::with_zone(WWW);
+    let asking = |line: &str| {
+        let mut asking = declare("www", 1, line, "");
+        asking.published.clear();
+        asking.adoption = Adoption::Known;
+        asking
+    };
+    world.zones.declare(asking(WWW2));
+    world.settle();
+    assert_eq!(world.verdict("www"), Verdict::NotOwned, "it says another");
+    world.zones.declare(asking(WWW));
+    assert_eq!(world.verdict("www"), Verdict::Admissible);
+    let mut beside = World::with_zone(&format!("{WWW}\n{WWW2}"));
+    beside.zones.declare(asking(WWW));
+    beside.settle();
+    let verdict = beside.verdict("www");
+    assert_eq!(verdict, Verdict::NotOwned, "nobody asks for the other");
+    let mut carrying = declare("www", 1, WWW2, &format!("{WWW}\n{WWW2}"));
+    carrying.adoption = Adoption::Known;
+    world.zones.declare(carrying);
+    world.settle();
+    assert_eq!(world.lines(), [WWW2], "from then on it is like any other");
+}
+
+#[test]
 fn two_objects_share_a_set_and_leave_it_one_by_one() {
     let mut world = World::with_zone("");
     world.zones.declare(declare("one", 1, WWW, ""));

@@ -2,13 +2,13 @@
 
 use super::{Cut, HeldPlan, Mended, Zone, Zones, ancestry};
 use crate::{
-    claim::{Claim, Kept},
+    claim::{Adoption, Claim, Kept},
     fault::{Fault, FaultKind},
     fleet::FollowerState,
     group::{Group, ZoneKey},
     name::Name,
     object::{Id, ObjectRef},
-    record::{Record, RecordKey, RecordType, Serial},
+    record::{Record, RecordData, RecordKey, RecordType, Serial},
     tracker::Phase,
 };
 
@@ -252,7 +252,8 @@ impl Zones {
             .get(owner)
             .is_some_and(|claims| claims.contains(&index))
         {
-            return self.admission(zone, claim);
+            let adoption = self.owners.get(owner).map(|one| one.adoption);
+            return self.admission(zone, claim, adoption.unwrap_or_default());
         }
         let losers = zone.losers.get(&claim.key.name);
         let lost = losers.and_then(|losers| {
@@ -289,7 +290,7 @@ impl Zones {
 
     /// Whether a claim that its object does not carry yet may be carried: not where a record stands
     /// that somebody else wrote, be it the same, or it would be taken for ours ever after.
-    fn admission(&self, zone: &Zone, claim: &Claim) -> Verdict {
+    fn admission(&self, zone: &Zone, claim: &Claim, adoption: Adoption) -> Verdict {
         if zone.vacant.is_some() {
             return Verdict::Admissible;
         }
@@ -308,11 +309,25 @@ impl Zones {
             || standing
                 .iter()
                 .any(|data| claim.data.contains(data) && is_foreign(data));
-        let adopted = self.is_adopted(zone, &claim.key);
+        // Our sets are whole: where a line stands that nobody asks for, the set may be another's.
+        let is_asked = |data| self.is_asked(zone, &claim.key, data) || !is_foreign(data);
+        let known = adoption == Adoption::Known
+            && claim.data.iter().all(|data| standing.contains(data))
+            && standing.iter().all(is_asked);
+        let adopted = known || self.is_adopted(zone, &claim.key);
         if self.is_barred(zone, &claim.key) || (taken && !adopted) {
             return Verdict::NotOwned;
         }
         Verdict::Admissible
+    }
+
+    /// Whether some object asks for this line.
+    fn is_asked(&self, zone: &Zone, key: &RecordKey, data: &RecordData) -> bool {
+        let mut claims = zone.nodes.get(&key.name).into_iter().flatten();
+        claims.any(|(owner, index)| {
+            let claim = self.owners.get(owner).and_then(|one| one.claim(*index));
+            claim.is_some_and(|claim| claim.key == *key && claim.data.contains(data))
+        })
     }
 
     /// Whether lines that the object carries but no longer claims are gone.

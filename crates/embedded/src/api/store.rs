@@ -338,7 +338,14 @@ impl State {
     /// Takes an object as it stands on disk; `None` if it is damaged.
     fn load(&mut self, id: &ObjectId, bytes: &[u8]) -> Option<()> {
         let packed = self.bases.read(bytes)?;
-        let value = serde_json::from_slice(&packed.text()).ok()?;
+        let text = packed.text();
+        let value = serde_json::from_slice(&text).ok()?;
+        // One that an older Bindery wrote takes less memory at once, and less disk when it changes.
+        let packed = if packed.is_plain() {
+            self.bases.pack(&id.resource, text.into())
+        } else {
+            packed
+        };
         let version = super::object::version_of(&value);
         let stored = Stored::with_text(self.shared_id(id), version, &value, packed);
         self.index(&stored, None);

@@ -314,6 +314,7 @@ fn advice(fault: &Fault, site: Option<&Site>) -> String {
         Some(Site {
             tenure: Tenure::External,
             lead,
+            adoption: bindery_core::Adoption::Refuse,
         }) if fault.kind == FaultKind::NoSuchZone => format!(
             "the server {lead} does not have the zone: create it there, open to updates and transfers \
              with Bindery's key; it becomes ready by itself ({fault})"

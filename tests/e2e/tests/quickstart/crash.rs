@@ -10,7 +10,10 @@ use serde_json::json;
 
 use crate::machine::{Machine, Server, until};
 
-crate::cases!(kill_under_load_loses_nothing_acknowledged);
+crate::cases!(
+    kill_under_load_loses_nothing_acknowledged,
+    objects_that_were_lost_get_their_records_back,
+);
 
 /// Writers at a time, so that many writes share a commit when the end comes.
 const WRITERS: usize = 16;
@@ -74,6 +77,36 @@ fn kill_under_load_loses_nothing_acknowledged(server: Server) -> Result<()> {
             .all(|line| line.ends_with("=True"))
             .then_some(()))
     })
+}
+
+fn objects_that_were_lost_get_their_records_back(server: Server) -> Result<()> {
+    let mut machine = Machine::quickstart(server)?;
+    let extra = "apiVersion: bindy.firestoned.io/v1beta1\nkind: ARecord\n\
+                 metadata: {name: extra, labels: {zone: example-com}}\n\
+                 spec: {name: extra, ipv4Address: 192.0.2.77}\n";
+    let file = machine.scratch.path().join("extra.yaml");
+    std::fs::write(&file, extra)?;
+    let file = file.display().to_string();
+    let ready = ["wait", "--for=condition=Ready", "arecords", "--all"];
+    machine.kubectl(&["apply", "-f", &file])?;
+    machine.kubectl(&ready)?;
+    machine.stop("TERM")?;
+    std::fs::remove_file(machine.data().join("objects.redb"))?;
+    machine.start()?;
+    let told = machine.process()?.err();
+    ensure!(
+        told.contains("its zones (1) stand and go on being served"),
+        "{told}"
+    );
+    machine.resolves(&["extra.example.com"], &["192.0.2.77"])?;
+    machine
+        .kubectl(&ready)
+        .context("the folder's records are theirs again")?;
+    machine.kubectl(&["apply", "-f", &file])?;
+    machine.kubectl(&ready).context("so is that of kubectl")?;
+    machine.kubectl(&["delete", "-f", &file])?;
+    machine.resolves(&["extra.example.com"], &[])?;
+    machine.resolves(&["www.example.com"], &["192.0.2.1", "192.0.2.2"])
 }
 
 async fn write(

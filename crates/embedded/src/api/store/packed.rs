@@ -71,6 +71,11 @@ impl Packed {
         Bytes::from(text.expect("it was packed or checked by this process"))
     }
 
+    /// Whether it is kept as it is.
+    pub(super) fn is_plain(&self) -> bool {
+        self.len == 0
+    }
+
     /// Bytes that it takes.
     pub(crate) fn len(&self) -> usize {
         self.data.len()
