@@ -137,7 +137,24 @@ impl Zone {
             declared.tenancy == Tenancy::Exclusive && !apex
         });
         // What signs a zone is the server's own, and of other types nothing is known.
-        exclusive && !matches!(key.rtype, RecordType::Soa | RecordType::Other(_))
+        exclusive
+            && !matches!(key.rtype, RecordType::Soa | RecordType::Other(_))
+            && !self.is_own_glue(key)
+    }
+
+    /// Whether a set has the addresses of a name server of the zone itself, and nobody asks for others:
+    /// without them the zone is not found.
+    fn is_own_glue(&self, key: &RecordKey) -> bool {
+        let is_address = matches!(key.rtype, RecordType::A | RecordType::Aaaa)
+            && self.parent.desired(key).is_none();
+        let apex = self.declared.as_ref().map(|declared| &declared.zone);
+        let apex = apex.filter(|_| is_address);
+        let servers = apex.and_then(|apex| {
+            self.parent
+                .actual(&RecordKey::new(apex.clone(), RecordType::Ns))
+        });
+        let mut hosts = servers.into_iter().flat_map(|set| set.data());
+        hosts.any(|data| matches!(data, RecordData::Ns(host) if *host == key.name))
     }
 
     /// Takes in the serial at which some sets were read: everything is known at it if only our own

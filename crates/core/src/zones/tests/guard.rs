@@ -203,6 +203,27 @@ fn an_exclusive_zone_keeps_the_name_servers_that_its_server_gave_it() {
 }
 
 #[test]
+fn an_exclusive_zone_keeps_the_addresses_of_its_name_servers() {
+    let kept = "ns.example.com. 60 IN A 192.0.2.53\nexample.com. 60 IN NS ns.example.com.";
+    let others = "mail.example.com. 60 IN A 192.0.2.9\nns.example.com. 60 IN TXT \"theirs\"";
+    let mut world = World::with_zone(&format!("{kept}\n{others}"));
+    world.zones.declare_zone(ZoneDeclaration {
+        tenancy: Tenancy::Exclusive,
+        ..zone_declaration(Hosting::Elsewhere)
+    });
+    world.settle();
+    assert_eq!(
+        (world.lines().join("\n"), held(&world)),
+        (kept.to_owned(), None)
+    );
+    // An object that asks for the name has it.
+    let wanted = "ns.example.com. 60 IN A 192.0.2.54";
+    world.zones.declare(declare("ns", 1, wanted, ""));
+    world.settle();
+    assert_eq!(world.lines()[0], wanted);
+}
+
+#[test]
 fn what_others_did_since_is_taken_in_step_by_step() {
     let mut world =
         World::with_zone("example.com. 60 IN SOA ns.example.com. admin.example.com. 7 60 60 60 60");
