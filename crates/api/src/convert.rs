@@ -9,7 +9,7 @@ mod record;
 mod tests;
 mod zone;
 
-pub use endpoint::DeclaredEndpoint;
+pub use endpoint::{DeclaredEndpoint, Ignored};
 pub use record::{DeclaredRecord, RecordSpec};
 pub use zone::{DeclaredNameServer, DeclaredZone, ZONE_TTL_DEFAULT};
 

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use anyhow::{Context as _, Result, bail};
 use bindery_core::Group;
 use bindery_core::fleet::{Member, Role};
+use http::Uri;
 use tokio::net::{TcpListener, UdpSocket};
 
 /// Checks `HOST:PORT`, where the host may be a name, an IPv4 or a bracketed IPv6 address.
@@ -23,6 +24,21 @@ pub(crate) fn host_and_port(text: &str) -> Result<String, String> {
             "{port:?} is not a port; write for example {host}:53"
         )),
     }
+}
+
+/// Reads where a Kubernetes API is: a URL, or `HOST:PORT` for plain HTTP.
+pub(crate) fn api_server(text: &str) -> Result<Uri, String> {
+    let whole = if text.contains("://") {
+        text.to_owned()
+    } else {
+        format!("http://{text}")
+    };
+    let is_url = |uri: &Uri| {
+        let web = ["http", "https"].contains(&uri.scheme_str().unwrap_or_default());
+        web && uri.host().is_some_and(|host| !host.is_empty())
+    };
+    let found = whole.parse().ok().filter(is_url);
+    found.ok_or_else(|| "it is no URL; write for example http://127.0.0.1:6430".to_owned())
 }
 
 /// A name server that was given, and whose it is.
@@ -55,15 +71,26 @@ pub(crate) fn name_server(text: &str) -> Result<Given, String> {
     })
 }
 
-/// Checks the name of a cluster, which zones must be able to name and folders to have.
-pub(crate) fn cluster_name(text: &str) -> Result<&str, String> {
+/// Whether a text is a label as Kubernetes names things by.
+fn is_label(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let edges = [text.bytes().next(), text.bytes().last()];
-    if text.len() <= 63
-        && text.bytes().all(is_plain)
-        && !edges.contains(&Some(b'-'))
-        && !text.is_empty()
-    {
+    (1..=63).contains(&text.len()) && text.bytes().all(is_plain) && !edges.contains(&Some(b'-'))
+}
+
+/// Checks the name of a namespace.
+pub(crate) fn namespace(text: &str) -> Result<String, String> {
+    if is_label(text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?} is no name of a namespace; write up to 63 small letters, digits and '-', as in default"
+    ))
+}
+
+/// Checks the name of a cluster, which zones must be able to name and folders to have.
+pub(crate) fn cluster_name(text: &str) -> Result<&str, String> {
+    if is_label(text) {
         return Ok(text);
     }
     Err(format!(
@@ -194,6 +221,35 @@ mod tests {
         ] {
             let message = name_server(bad).expect_err(bad);
             assert!(message.contains(hint), "{bad}: {message}");
+        }
+    }
+
+    #[test]
+    fn an_api_is_a_url_or_a_host_and_port() {
+        for (text, url) in [
+            ("127.0.0.1:6430", "http://127.0.0.1:6430/"),
+            ("localhost:6430", "http://localhost:6430/"),
+            ("[::1]:6430", "http://[::1]:6430/"),
+            ("https://k8s.example:6443", "https://k8s.example:6443/"),
+            ("http://proxy.example/api", "http://proxy.example/api"),
+        ] {
+            let found = api_server(text).map(|url| url.to_string());
+            assert_eq!(found, Ok(url.to_owned()));
+        }
+        for bad in [
+            "",
+            ":6430",
+            "ftp://x",
+            "http://",
+            "/var/run/x",
+            "a b:1",
+            "::1",
+        ] {
+            let message = api_server(bad).expect_err(bad);
+            assert!(
+                message.contains("http://127.0.0.1:6430"),
+                "{bad}: {message}"
+            );
         }
     }
 

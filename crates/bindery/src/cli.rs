@@ -191,6 +191,7 @@ Examples:
   bindery run --kubeconfig ~/.kube/config --nameserver ns1.example.net:53 --tsig-key-file k.key
   bindery run --nameserver primary=192.0.2.53:53 --nameserver secondary=192.0.2.54:53 \
     --tsig-key-file k.key
+  bindery run --namespace web --namespace mail --nameserver 192.0.2.53:53 --tsig-key-file k.key
   bindery run --nameserver internal/192.0.2.53:53 --nameserver external/198.51.100.53:53 \
     --tsig-key-file internal=in.key --tsig-key-file external=out.key
 
@@ -217,6 +218,28 @@ pub(crate) struct Run {
         hide_env_values = true
     )]
     pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig; without it the current one
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "BINDERY_CONTEXT",
+        hide_env_values = true
+    )]
+    pub(crate) context: Option<String>,
+
+    /// Namespace to look at; repeat it, or separate several by commas. Without it all are looked at,
+    /// which needs rights in all of them
+    #[arg(
+        short,
+        long,
+        value_name = "NAMESPACE",
+        value_delimiter = ',',
+        value_parser = crate::address::namespace,
+        env = "BINDERY_NAMESPACE",
+        hide_env_values = true
+    )]
+    pub(crate) namespace: Vec<String>,
 
     /// Name server of the zones: primary=HOST:PORT (takes updates by TCP; may be left out) or
     /// secondary=HOST:PORT (is looked at), after the name of its cluster if there are several; repeat it,

@@ -1,6 +1,6 @@
 //! Engine and controllers, the same for `up` and `run`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -27,6 +27,8 @@ pub(crate) struct Wanted {
     pub(crate) groups: BTreeMap<Group, Servers>,
     /// Whether the objects were lost and what they have in DNS was not.
     pub(crate) is_after_loss: bool,
+    /// The namespaces that are looked at; none stands for all.
+    pub(crate) namespaces: BTreeSet<Arc<str>>,
 }
 
 /// Starts engine and controllers as tasks of `work`, and what watches the name server as a task of
@@ -40,6 +42,7 @@ pub(crate) fn start(
         client,
         groups,
         is_after_loss,
+        namespaces,
     } = wanted;
     let readiness = Readiness::default();
     let stations = groups
@@ -47,11 +50,17 @@ pub(crate) fn start(
         .flat_map(|servers| std::iter::once(&servers.lead).chain(servers.followers.iter()));
     for station in stations {
         let gate = readiness.gate(&format!("the name server {}", station.member.address));
-        let server = Arc::clone(&station.server);
+        let server = (
+            Arc::clone(&station.member.address),
+            Arc::clone(&station.server),
+        );
         let probe = nameserver::watch_answers(server, gate, base.stop_token());
         base.spawn("name server's probe", probe);
     }
-    let mut settings = Settings::of(&groups);
+    let mut settings = Settings {
+        namespaces,
+        ..Settings::of(&groups)
+    };
     if is_after_loss {
         settings = settings.after_loss();
     }
@@ -86,6 +95,8 @@ async fn watch_settled(
             sleep(SETTLE_POLL).await;
         }
         gate.open();
+        let objects: usize = controllers.tally().values().sum();
+        tracing::info!(objects, "all that was declared was looked at");
         std::future::pending::<()>().await;
     };
     tokio::select! {

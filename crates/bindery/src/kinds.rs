@@ -1,14 +1,16 @@
 //! Bindery's own kinds in an API.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use futures::future::try_join_all;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use tokio::time::{Instant, sleep};
+
+use crate::live::resource;
 
 /// How long an API may take to serve a kind that was installed.
 const ESTABLISH_MAX: Duration = Duration::from_secs(30);
@@ -40,8 +42,57 @@ pub(crate) async fn install(client: &Client) -> Result<()> {
     }
 }
 
+/// Makes sure that an API serves the kinds and lets us list them, in these namespaces or in all. Nothing
+/// else is asked of it than what the controllers need anyway.
+pub(crate) async fn check_served(client: &Client, namespaces: &[String]) -> Result<()> {
+    let places: Vec<Option<&str>> = if namespaces.is_empty() {
+        vec![None]
+    } else {
+        namespaces.iter().map(|one| Some(one.as_str())).collect()
+    };
+    let (mut missing, mut denied) = (BTreeSet::new(), BTreeSet::new());
+    for crd in bindery_api::crds() {
+        let resource = resource(&crd);
+        for namespace in &places {
+            let api: Api<DynamicObject> = match namespace {
+                Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+                None => Api::all_with(client.clone(), &resource),
+            };
+            let place = namespace.map_or("all namespaces", |one| one);
+            match api.list_metadata(&ListParams::default().limit(1)).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.code == 404 => {
+                    missing.insert(crd.name_any());
+                }
+                Err(kube::Error::Api(status)) if status.code == 403 => {
+                    denied.insert(format!("{} in {place}", resource.plural));
+                }
+                Err(error) => {
+                    let what = format!("cannot list {} in {place}", resource.plural);
+                    return Err(error).context(what);
+                }
+            }
+        }
+    }
+    let join = |words: BTreeSet<String>| words.into_iter().collect::<Vec<_>>().join(", ");
+    if !missing.is_empty() {
+        bail!(
+            "the cluster does not serve {}; install the kinds with `bindery crds | kubectl apply -f -`",
+            join(missing)
+        );
+    }
+    if !denied.is_empty() {
+        bail!(
+            "the cluster does not let Bindery list {}; give it the rules of deploy/rbac.yaml, or name the \
+             namespaces that it may read with --namespace",
+            join(denied)
+        );
+    }
+    Ok(())
+}
+
 /// The names of the kinds that an API does not serve.
-pub(crate) async fn fetch_missing(client: &Client) -> Result<Vec<String>> {
+async fn fetch_missing(client: &Client) -> Result<Vec<String>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let installed = api
         .list(&ListParams::default())

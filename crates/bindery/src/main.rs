@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     match start(cli) {
         Ok(code) => code,
         Err(error) => {
-            out::complain(&format!("bindery: {error:#}"));
+            log::complain(&error);
             ExitCode::FAILURE
         }
     }

@@ -221,15 +221,25 @@ async fn start_one(wanted: One<'_>) -> Result<RunningOne> {
 
 /// Opens `gate` while the name server answers, until `stop`.
 pub(crate) async fn watch_answers(
-    server: Arc<dyn NameServer>,
+    (address, server): (Arc<str>, Arc<dyn NameServer>),
     gate: Gate,
     stop: CancellationToken,
 ) {
+    let mut was_silent = None;
     loop {
         let answer = server.serial(&Name::root()).await;
         // Any answer will do; most servers do not have the root zone.
-        let silent = answer
-            .is_err_and(|fault| matches!(fault.kind, FaultKind::Unreachable | FaultKind::Lost));
+        let fault = answer.err();
+        let fault =
+            fault.filter(|one| matches!(one.kind, FaultKind::Unreachable | FaultKind::Lost));
+        let silent = fault.is_some();
+        match (was_silent.replace(silent), fault) {
+            (None | Some(false), Some(fault)) => {
+                tracing::warn!(server = %address, error = %fault, "a name server does not answer");
+            }
+            (Some(true), None) => tracing::info!(server = %address, "a name server answers again"),
+            (_, None) | (Some(true), Some(_)) => {}
+        }
         let pause = if silent {
             gate.close();
             PROBE_SOON

@@ -22,7 +22,7 @@ use crate::{address, control, kinds, log, metrics, up};
 
 /// Runs until a signal comes or something falls.
 pub(crate) async fn run(flags: Run) -> Result<()> {
-    log::start(&flags.watching, "info,kube=warn")?;
+    log::start(&flags.watching, log::STORY)?;
     let signals = Signals::take()?;
     let stop = CancellationToken::new();
     let (base, work) = tokio::select! {
@@ -37,20 +37,15 @@ async fn start(flags: &Run, stop: CancellationToken) -> Result<(Supervisor, Supe
     let groups = groups(flags)?;
     let metrics_address = flags.watching.metrics_address;
     let listener = address::listen(metrics_address, "--metrics-address").await?;
-    let client = connect(flags.kubeconfig.as_deref()).await?;
-    let missing = kinds::fetch_missing(&client).await?;
-    if !missing.is_empty() {
-        bail!(
-            "the cluster does not serve {}; install the kinds with `bindery crds | kubectl apply \
-             -f -`",
-            missing.join(", ")
-        );
-    }
+    let client = connect(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
+    kinds::check_served(&client, &flags.namespace).await?;
     let mut base = Supervisor::new(CancellationToken::new());
     let mut work = Supervisor::new(stop);
+    let namespaces = flags.namespace.iter();
     let wanted = control::Wanted {
         client,
         groups,
+        namespaces: namespaces.map(|one| one.as_str().into()).collect(),
         is_after_loss: false,
     };
     let sources = control::start(wanted, std::future::ready(0), (&mut base, &mut work));
@@ -58,8 +53,14 @@ async fn start(flags: &Run, stop: CancellationToken) -> Result<(Supervisor, Supe
         "metrics",
         metrics::serve(listener, sources, base.stop_token()),
     );
-    let lead = flags.nameserver.first().map(|one| &*one.member.address);
-    tracing::info!(nameserver = lead, "bindery runs");
+    let servers = flags.nameserver.iter();
+    let servers: Vec<&str> = servers.map(|one| &*one.member.address).collect();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        nameservers = servers.join(","),
+        namespaces = flags.namespace.join(","),
+        "bindery runs"
+    );
     Ok((base, work))
 }
 
@@ -116,27 +117,48 @@ fn servers(group: &Group, members: &[&Member], key: &Key) -> Result<Servers> {
     })
 }
 
-/// A client of the cluster of a kubeconfig, or of the usual places, which answers.
-pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Client> {
+/// Whether $KUBECONFIG names a file.
+pub(crate) fn has_kubeconfig() -> bool {
+    std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty())
+}
+
+/// A client of the cluster of a kubeconfig and its context, or of the usual places, which answers.
+pub(crate) async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client> {
+    let options = KubeConfigOptions {
+        context: context.map(str::to_owned),
+        ..KubeConfigOptions::default()
+    };
     let config = match kubeconfig {
         Some(path) => {
             let read = Kubeconfig::read_from(path)
                 .with_context(|| format!("cannot read --kubeconfig {}", path.display()))?;
-            Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
+            Config::from_custom_kubeconfig(read, &options)
                 .await
                 .with_context(|| format!("cannot use --kubeconfig {}", path.display()))?
         }
+        None if context.is_some() || has_kubeconfig() => Config::from_kubeconfig(&options)
+            .await
+            .context("cannot use the kubeconfig of $KUBECONFIG or ~/.kube/config")?,
         None => Config::infer().await.context(
             "no cluster is configured: give --kubeconfig, set KUBECONFIG, or run in a pod",
         )?,
     };
     let url = config.cluster_url.clone();
+    if config.accept_invalid_certs {
+        tracing::warn!(%url, "the certificate of the Kubernetes API is not checked");
+    }
     let client = Client::try_from(config).context("cannot make a client for the cluster")?;
-    client
-        .apiserver_version()
-        .await
-        .with_context(|| format!("the Kubernetes API at {url} does not answer"))?;
-    Ok(client)
+    match client.apiserver_version().await {
+        Err(error) if !is_answer(&error) => {
+            Err(error).with_context(|| format!("the Kubernetes API at {url} does not answer"))
+        }
+        Ok(_) | Err(_) => Ok(client),
+    }
+}
+
+/// Whether an API answered, if only that this question is not allowed: others may be.
+pub(crate) fn is_answer(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `bindery up`: everything on one machine, from a folder of YAML files.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,12 @@ pub(crate) async fn up(flags: Up) -> Result<()> {
     } else {
         Style::Lines
     };
-    log::start(&flags.watching, "warn")?;
+    // Where a view is drawn it tells the story, and lines would disturb it.
+    let lines = match style {
+        Style::Drawn => "warn",
+        Style::Lines => log::STORY,
+    };
+    log::start(&flags.watching, lines)?;
     data::keep_private();
     let signals = Signals::take()?;
     let stop = CancellationToken::new();
@@ -109,13 +115,12 @@ async fn start(
         client: client.clone(),
         groups: dns.groups,
         is_after_loss: lost.is_some(),
+        namespaces: BTreeSet::new(),
     };
     let sources = control::start(wanted, applied, (&mut base, &mut work)).with_api(api);
     work.spawn("folder", keeper.run(work.stop_token()));
-    work.spawn(
-        "view",
-        Overview::new(style, news).run(client, work.stop_token()),
-    );
+    let view = Overview::new(style, news).run(client, work.stop_token());
+    work.spawn("view", view);
     base.spawn(
         "metrics",
         metrics::serve(metrics_listener, sources, base.stop_token()),

@@ -144,6 +144,20 @@ impl Name {
         })
     }
 
+    /// Whether it ends in the name of a zone twice, as one does that was written in full without a dot.
+    #[must_use]
+    pub fn repeats(&self, zone: &Self) -> bool {
+        let (own, labels) = (self.labels().count(), zone.labels().count());
+        let Some(before) = own.checked_sub(2 * labels).filter(|_| labels > 0) else {
+            return false;
+        };
+        let apex = zone.as_wire();
+        let twice = [&apex[..apex.len() - 1], apex].concat();
+        self.suffixes()
+            .nth(before)
+            .is_some_and(|suffix| suffix == twice)
+    }
+
     /// The name without its leftmost label; nothing for the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {

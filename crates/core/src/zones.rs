@@ -464,6 +464,20 @@ impl Zones {
         zone.own.covers(key) || carriers.any(|one| one.carries(&key.name, data))
     }
 
+    /// The objects that ask for something at the name of a set, or have something there that is to go.
+    pub fn askers<'a>(
+        &'a self,
+        zone: &Name,
+        key: &'a RecordKey,
+    ) -> impl Iterator<Item = &'a Id> + use<'a> {
+        let node = self
+            .known
+            .get(zone)
+            .and_then(|zone| zone.nodes.get(&key.name));
+        let claims = node.into_iter().flatten().map(|(owner, _)| owner);
+        claims.chain(self.leftovers.get(key).into_iter().flatten())
+    }
+
     /// The objects that may carry lines of a set: those that ask for something at its name, in whichever
     /// zone, and those that no longer ask for what they carry.
     fn carriers(&self, key: &RecordKey) -> impl Iterator<Item = &Id> {

@@ -104,6 +104,7 @@ impl Server {
             Err(_) => return Err(self.unreachable("no connection within 5 seconds")),
         };
         *kept = Some(Arc::clone(&link));
+        tracing::debug!(server = self.address, "connected");
         Ok(link)
     }
 
@@ -235,8 +236,11 @@ impl Server {
     }
 
     async fn send_update(&self, zone: &Name, changes: &[Change]) -> Result<(), Fault> {
-        self.write(zone, |id| update::message(id, zone, changes))
-            .await
+        let answer = self.write(zone, |id| update::message(id, zone, changes));
+        let answer = answer.await;
+        let fault = answer.as_ref().err().map(tracing::field::display);
+        tracing::debug!(server = self.address, %zone, sets = changes.len(), fault, "update answered");
+        answer
     }
 
     /// Sends an update and says what became of it.
@@ -251,7 +255,13 @@ impl Server {
 
 impl NameServer for Server {
     fn transfer<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<ZoneContent, Fault>> {
-        Box::pin(self.fetch_transfer(zone))
+        Box::pin(async move {
+            let content = self.fetch_transfer(zone).await;
+            let sets = content.as_ref().map_or(0, |content| content.sets.len());
+            let fault = content.as_ref().err().map(tracing::field::display);
+            tracing::debug!(server = self.address, %zone, sets, fault, "zone transferred");
+            content
+        })
     }
 
     fn changes_since<'a>(

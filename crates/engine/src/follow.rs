@@ -173,7 +173,7 @@ async fn mirror_in_parts(server: &dyn NameServer, zone: &Name, steps: Steps) -> 
     server.update(zone, &[renewal(&to)]).await
 }
 
-fn serial_of(soa: &Record) -> Serial {
+pub(crate) fn serial_of(soa: &Record) -> Serial {
     if let RecordData::Soa(soa) = &soa.data {
         Serial(soa.serial)
     } else {

@@ -14,6 +14,7 @@ mod follow;
 mod histogram;
 mod metrics;
 mod runner;
+mod story;
 pub mod supervisor;
 
 pub use commit::send_changes;

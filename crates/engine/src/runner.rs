@@ -18,6 +18,7 @@ use crate::{
     engine::{Desk, Input, Servers, Shared, Subject, lock},
     follow::{close, copy, look, nobody, nudge, open, renewal},
     queue::KeyedQueue,
+    story::{Commit, Stories, tell_held, tell_released},
 };
 
 /// Steps carried out at the same time, over all zones of a group. Each holds at most one message of 64 KiB, so
@@ -36,8 +37,12 @@ pub(crate) struct Runner {
     zones: Zones,
     started: Instant,
     ready: BTreeSet<Name>,
-    running: JoinSet<(Name, Completion)>,
+    running: JoinSet<Ended>,
+    stories: Stories,
 }
+
+/// A step that was carried out, and what the log is to tell of it.
+type Ended = (Name, Completion, Option<Commit>);
 
 impl Runner {
     pub(crate) fn new(
@@ -56,6 +61,7 @@ impl Runner {
             started,
             ready: BTreeSet::new(),
             running: JoinSet::new(),
+            stories: Stories::default(),
         }
     }
 
@@ -131,22 +137,27 @@ impl Runner {
         {
             while let Some(step) = self.zones.next_step(&zone, now) {
                 let shared = Arc::clone(&self.shared);
+                let commit = Commit::of(&step, &zone, &self.zones);
                 let work = carry_out((shared, self.servers.clone()), zone.clone(), step);
                 // A task of its own: a message leaves while the next one is made up.
-                self.running.spawn(work);
+                self.running.spawn(async {
+                    let (zone, completion) = work.await;
+                    (zone, completion, commit)
+                });
             }
         }
         self.ready.extend(self.zones.take_work());
     }
 
-    fn complete(&mut self, ended: Result<(Name, Completion), JoinError>) {
-        let (zone, completion) = match ended {
+    fn complete(&mut self, ended: Result<Ended, JoinError>) {
+        let (zone, completion, commit) = match ended {
             Ok(ended) => ended,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             // The runtime is going down, and this task with it.
             Err(_) => return,
         };
         self.shared.metrics.count(&completion);
+        self.stories.take((&self.group, &zone), commit, &completion);
         self.zones
             .complete(&zone, completion, self.started.elapsed());
         if let Some(desk) = self.desk().filter(|desk| !desk.behind.is_idle()) {
@@ -167,10 +178,12 @@ impl Runner {
             let listeners = lock(&self.shared.zone_listeners);
             let mut held = lock(&self.shared.held);
             for event in events {
-                if event.held.is_some() {
-                    held.insert(event.zone.clone());
-                } else {
-                    held.remove(&event.zone);
+                if let Some(plan) = &event.held {
+                    if held.insert(event.zone.clone()) {
+                        tell_held(&event.zone, plan);
+                    }
+                } else if held.remove(&event.zone) {
+                    tell_released(&event.zone);
                 }
                 for queue in listeners.iter() {
                     queue.push(event.zone.clone(), event.clone());

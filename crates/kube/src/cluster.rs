@@ -123,6 +123,24 @@ pub(crate) enum Class {
 }
 
 impl Error {
+    /// All of it in one line, in the words of the API server where it gave a reason.
+    pub(crate) fn told(&self) -> String {
+        let mut line = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            if let Some(kube::Error::Api(status)) = error.downcast_ref() {
+                return format!("{line}: {}", status.message);
+            }
+            let text = error.to_string();
+            // Errors of clients often end with what their cause says.
+            if !line.ends_with(&text) {
+                line = format!("{line}: {text}");
+            }
+            cause = error.source();
+        }
+        line
+    }
+
     pub(crate) fn class(&self) -> Class {
         let source = match self {
             Self::List { source, .. }
@@ -146,6 +164,21 @@ impl Error {
     }
 }
 
+/// What is listed and watched: all objects of a kind, or those of one namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Watched {
+    pub(crate) kind: Kind,
+    pub(crate) namespace: Option<Arc<str>>,
+}
+
+impl Watched {
+    /// Whether an object is among what is watched.
+    pub(crate) fn has(&self, object: &ObjectRef) -> bool {
+        let namespace = self.namespace.as_deref();
+        self.kind == object.kind && namespace.is_none_or(|one| one == &*object.namespace)
+    }
+}
+
 /// The Kubernetes API, with a count of what is asked of it.
 pub(crate) struct Cluster {
     client: Client,
@@ -158,13 +191,18 @@ impl Cluster {
     }
 
     /// One page of a list, from the beginning or from where the last page ended.
-    pub(crate) async fn fetch_page(&self, kind: Kind, token: Option<&str>) -> Result<Page, Error> {
+    pub(crate) async fn fetch_page(
+        &self,
+        watched: &Watched,
+        token: Option<&str>,
+    ) -> Result<Page, Error> {
         count(&self.metrics.requests);
+        let kind = watched.kind;
         let mut params = ListParams::default().limit(PAGE_LEN);
         if let Some(token) = token {
             params = params.continue_token(token);
         }
-        let api: Api<Sighted> = Api::all_with(self.client.clone(), &resource(kind));
+        let api = self.all(watched);
         let list = in_time(kind, api.list(&params))
             .await?
             .map_err(|source| Error::List { kind, source })?;
@@ -178,7 +216,7 @@ impl Cluster {
     /// Events from a resource version on.
     pub(crate) async fn watch_from(
         &self,
-        kind: Kind,
+        watched: &Watched,
         version: &str,
     ) -> Result<BoxStream<'static, Result<WatchEvent<Sighted>, Error>>, Error> {
         count(&self.metrics.requests);
@@ -187,7 +225,7 @@ impl Cluster {
             bookmarks: true,
             ..WatchParams::default()
         };
-        let api: Api<Sighted> = Api::all_with(self.client.clone(), &resource(kind));
+        let (api, kind) = (self.all(watched), watched.kind);
         let wrap = move |source| Error::Watch { kind, source };
         let stream = in_time(kind, api.watch(&params, version)).await?;
         let stream = stream.map_err(wrap)?;
@@ -280,6 +318,14 @@ impl Cluster {
         let written = in_time(object.kind, api.patch(name, &params, &patch)).await?;
         written.map_err(about(object))?;
         Ok(())
+    }
+
+    fn all(&self, Watched { kind, namespace }: &Watched) -> Api<Sighted> {
+        let (client, resource) = (self.client.clone(), resource(*kind));
+        match namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+            None => Api::all_with(client, &resource),
+        }
     }
 
     fn events(&self, object: &ObjectRef) -> Api<Event> {

@@ -10,7 +10,7 @@ use bindery_sources::{Id, Meta, Object};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, Sighted};
+use crate::cluster::{Cluster, Sighted, Watched};
 use crate::events::{self, Notices};
 use crate::publishing;
 use crate::state::State;
@@ -49,6 +49,8 @@ pub struct Site {
 pub struct Settings {
     /// The groups of servers that zones can be on, the same that the engine has.
     pub sites: BTreeMap<Group, Site>,
+    /// The namespaces that are looked at; none stands for all.
+    pub namespaces: BTreeSet<Arc<str>>,
 }
 
 impl Settings {
@@ -67,6 +69,7 @@ impl Settings {
         let sites = sites.map(|(group, servers)| (group.clone(), site(servers)));
         Self {
             sites: sites.collect(),
+            namespaces: BTreeSet::new(),
         }
     }
 
@@ -79,6 +82,22 @@ impl Settings {
             site.adoption = Adoption::Known;
         }
         self
+    }
+
+    /// Everything that is listed and watched.
+    pub(crate) fn watched(&self) -> BTreeSet<Watched> {
+        let namespaces: Vec<Option<Arc<str>>> = if self.namespaces.is_empty() {
+            vec![None]
+        } else {
+            self.namespaces.iter().cloned().map(Some).collect()
+        };
+        let of_all_kinds = |namespace: Option<Arc<str>>| {
+            Kind::ALL.map(|kind| Watched {
+                kind,
+                namespace: namespace.clone(),
+            })
+        };
+        namespaces.into_iter().flat_map(of_all_kinds).collect()
     }
 }
 
@@ -94,12 +113,12 @@ pub(crate) struct Context {
     pub(crate) notices: Notices,
     pub(crate) synced: watch::Sender<bool>,
     state: Mutex<State>,
-    /// The kinds of which not everything was read yet.
-    unread: Mutex<BTreeSet<Kind>>,
-    /// When something was last heard of each kind.
-    heard: Mutex<BTreeMap<Kind, Instant>>,
-    /// The kinds whose watches fail.
-    failing: Mutex<BTreeSet<Kind>>,
+    /// What was not read in full yet.
+    unread: Mutex<BTreeSet<Watched>>,
+    /// When something was last heard of what is watched.
+    heard: Mutex<BTreeMap<Watched, Instant>>,
+    /// What is to be watched and cannot be.
+    failing: Mutex<BTreeSet<Watched>>,
     open: AtomicBool,
 }
 
@@ -112,6 +131,7 @@ impl Context {
     ) -> Self {
         let state = State::new(settings.sites.keys().cloned().collect());
         Self {
+            unread: Mutex::new(settings.watched()),
             cluster,
             engine,
             settings,
@@ -122,7 +142,6 @@ impl Context {
             notices: Notices::default(),
             synced: watch::Sender::new(false),
             state: Mutex::new(state),
-            unread: Mutex::new(Kind::ALL.into()),
             heard: Mutex::default(),
             failing: Mutex::default(),
             open: AtomicBool::new(false),
@@ -213,17 +232,17 @@ impl Context {
         self.push_if_open(affected);
     }
 
-    /// Takes in that everything of a kind but these is gone.
-    pub(crate) fn keep_only(&self, kind: Kind, uids: &BTreeSet<Uid>) {
-        let affected = self.state().keep_only(kind, uids);
+    /// Takes in that everything of what is watched but these is gone.
+    pub(crate) fn keep_only(&self, watched: &Watched, uids: &BTreeSet<Uid>) {
+        let affected = self.state().keep_only(watched, uids);
         self.push_if_open(affected);
     }
 
-    /// Takes in that everything of a kind was read. After the last kind, work begins: the
+    /// Takes in that everything of what is watched was read. After the last of it, work begins: the
     /// engine is given all objects and all zones that it knew before, and then begins.
-    pub(crate) fn mark_synced(&self, kind: Kind) {
+    pub(crate) fn mark_synced(&self, watched: &Watched) {
         let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
-        if !unread.remove(&kind) || !unread.is_empty() {
+        if !unread.remove(watched) || !unread.is_empty() {
             return;
         }
         self.state().pack();
@@ -240,19 +259,26 @@ impl Context {
         self.synced.send_replace(true);
     }
 
-    /// Notes that the API said something about a kind, if only that nothing changed.
-    pub(crate) fn hear(&self, kind: Kind) {
-        self.heard().insert(kind, Instant::now());
+    /// Notes that the API said something about what is watched, if only that nothing changed.
+    pub(crate) fn hear(&self, watched: &Watched) {
+        let now = Instant::now();
+        let mut heard = self.heard();
+        match heard.get_mut(watched) {
+            Some(at) => *at = now,
+            None => {
+                heard.insert(watched.clone(), now);
+            }
+        }
     }
 
-    /// When something was last heard of each kind.
-    pub(crate) fn heard(&self) -> MutexGuard<'_, BTreeMap<Kind, Instant>> {
+    /// When something was last heard of what is watched.
+    pub(crate) fn heard(&self) -> MutexGuard<'_, BTreeMap<Watched, Instant>> {
         // No code that can panic runs under the lock; a poisoned one holds a sound state.
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The kinds whose watches fail.
-    pub(crate) fn failing(&self) -> MutexGuard<'_, BTreeSet<Kind>> {
+    /// What is to be watched and cannot be.
+    pub(crate) fn failing(&self) -> MutexGuard<'_, BTreeSet<Watched>> {
         self.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

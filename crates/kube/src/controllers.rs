@@ -18,7 +18,7 @@ use crate::metrics::{Metrics, QueueLen};
 use crate::publishing::recover;
 use crate::sweep::sweep;
 use crate::tally::{Standing, tally};
-use crate::watching::watch_kind;
+use crate::watching::watch;
 use crate::work::{Visit, WorkQueue};
 use crate::{endpoint, record, zone};
 
@@ -122,18 +122,23 @@ impl Handle {
         self.0.notices.len()
     }
 
-    /// How long ago something was last heard of each kind, an event or a bookmark.
+    /// How long ago something was last heard of each kind, an event or a bookmark; of several namespaces the
+    /// longest counts.
     #[must_use]
     pub fn cache_ages(&self) -> Vec<(Kind, Duration)> {
         let heard = self.0.heard();
-        let ages = heard.iter().map(|(kind, at)| (*kind, at.elapsed()));
-        ages.collect()
+        let mut ages: BTreeMap<Kind, Duration> = BTreeMap::new();
+        for (watched, at) in heard.iter() {
+            let age = ages.entry(watched.kind).or_default();
+            *age = at.elapsed().max(*age);
+        }
+        ages.into_iter().collect()
     }
 
     /// Whether every watch fails, so that nothing that is declared or changed is heard of.
     #[must_use]
     pub fn is_deaf(&self) -> bool {
-        self.0.failing().len() == Kind::ALL.len()
+        self.0.failing().len() == self.0.settings.watched().len()
     }
 
     /// How many objects are in which state.
@@ -144,10 +149,8 @@ impl Handle {
 }
 
 async fn watch_all(ctx: Arc<Context>, stop: CancellationToken) {
-    let watches: FuturesUnordered<_> = Kind::ALL
-        .into_iter()
-        .map(|kind| watch_kind(&ctx, kind, &stop))
-        .collect();
+    let all = ctx.settings.watched();
+    let watches: FuturesUnordered<_> = all.iter().map(|one| watch(&ctx, one, &stop)).collect();
     watches.collect::<()>().await;
 }
 

@@ -150,6 +150,7 @@ pub(crate) fn tell(object: &Id, ctx: &Context, main: &Condition) {
 
 /// Lets an Event be written about a condition.
 pub(crate) fn push(object: &Id, ctx: &Context, tone: Tone, main: &Condition) {
+    log(object, tone, main);
     let dropped = ctx.notices.push(Notice {
         object: Id::clone(object),
         tone,
@@ -198,6 +199,7 @@ pub(crate) fn tell_mended(object: &Id, ctx: &Context, outcomes: &[ClaimOutcome])
 }
 
 fn warn(object: &Id, ctx: &Context, message: String) {
+    tracing::warn!(%object, why = message, "others changed what is Bindery's");
     let dropped = ctx.notices.push(Notice {
         object: Id::clone(object),
         tone: Tone::Warning,
@@ -207,6 +209,25 @@ fn warn(object: &Id, ctx: &Context, message: String) {
     });
     if dropped.is_some() {
         count(&ctx.cluster.metrics.events_dropped);
+    }
+}
+
+/// The same in the log. What a server or a zone does to all objects alike is told of that one.
+fn log(object: &Id, tone: Tone, main: &Condition) {
+    let (reason, why) = (main.reason.as_str(), &*main.message);
+    let shared = [
+        Reason::ServerUnreachable,
+        Reason::ServerBehind,
+        Reason::ZoneNotReady,
+    ];
+    let is_held = main.reason == Reason::Held && object.kind != Kind::DnsZone;
+    let is_shared = is_held || shared.contains(&main.reason);
+    match tone {
+        Tone::Normal => tracing::info!(%object, reason, why, "an object is as declared"),
+        Tone::Warning if is_shared => {
+            tracing::debug!(%object, reason, why, "an object is not as declared");
+        }
+        Tone::Warning => tracing::warn!(%object, reason, why, "an object is not as declared"),
     }
 }
 

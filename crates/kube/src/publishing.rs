@@ -80,6 +80,8 @@ pub(crate) struct News {
     /// The zones that it is in, with their names.
     pub(crate) zones: Vec<(Id, Name)>,
     pub(crate) problems: Vec<Problem>,
+    /// What it asks for and does not get, without harm to the rest.
+    pub(crate) notes: Vec<Problem>,
     pub(crate) wishes: usize,
     /// What became of its claims; `None` where they were held back.
     pub(crate) receipt: Option<Arc<SyncEvent>>,
@@ -169,6 +171,7 @@ pub(crate) fn plan(observed: Option<Observed>) -> Plan {
             life: life.unwrap_or(Life::Deleting),
             zones: decision.zones.iter().cloned().zip(zone_names).collect(),
             problems: decision.problems.clone(),
+            notes: decision.notes.clone(),
             wishes: decision.wishes,
             receipt,
             had,
@@ -415,8 +418,7 @@ pub(crate) async fn recover(object: &Id, ctx: &Context, error: Error) -> Visit {
             Err(_) => Visit::Failed,
         },
         Class::Transient | Class::Expired | Class::Denied => {
-            let error: &dyn std::error::Error = &error;
-            tracing::warn!(%object, error, "a request to the Kubernetes API failed");
+            tracing::warn!(%object, error = error.told(), "a request to the Kubernetes API failed");
             Visit::Failed
         }
     }

@@ -11,6 +11,7 @@ use bindery_core::{
 use bindery_sources::{Catalog, Groups, Id, Meta, Object};
 use tokio::time::Instant;
 
+use crate::cluster::Watched;
 use crate::events::{Said, Voice};
 use crate::status::{Memory, Seen};
 use crate::zone::ZoneProgress;
@@ -243,12 +244,12 @@ impl State {
         affected
     }
 
-    /// Takes in that everything of a kind but these is gone, and returns the objects to visit.
-    pub(crate) fn keep_only(&mut self, kind: Kind, uids: &BTreeSet<Uid>) -> BTreeSet<Id> {
+    /// Takes in that everything of what is watched but these is gone, and returns the objects to visit.
+    pub(crate) fn keep_only(&mut self, watched: &Watched, uids: &BTreeSet<Uid>) -> BTreeSet<Id> {
         let gone: Vec<Id> = self
             .catalog
             .ids()
-            .filter(|id| id.kind == kind && !uids.contains(&id.uid))
+            .filter(|id| watched.has(id) && !uids.contains(&id.uid))
             .cloned()
             .collect();
         gone.iter().flat_map(|id| self.catalog.remove(id)).collect()

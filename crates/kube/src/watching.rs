@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bindery_core::{Backoff, Failures, Kind, Uid};
+use bindery_core::{Backoff, Failures, Uid};
 use futures::StreamExt;
 use kube::api::WatchEvent;
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{Class, Error, SILENCE_MAX, Sighted};
+use crate::cluster::{Class, Error, SILENCE_MAX, Sighted, Watched};
 use crate::context::Context;
 use crate::metrics::count;
 use crate::work::spread;
@@ -27,19 +27,28 @@ enum Round {
     Idle,
 }
 
-/// Follows one kind until `stop`.
+/// How far what is watched was followed.
+#[derive(Default)]
+struct Position {
+    /// From where to go on; none before everything was read.
+    version: Option<String>,
+    /// What was last said of why it cannot be followed.
+    told: Option<Class>,
+}
+
+/// Follows all objects of a kind, or those of a namespace, until `stop`.
 ///
 /// Cancellation: nothing is lost; the next start lists again.
-pub(crate) async fn watch_kind(ctx: &Context, kind: Kind, stop: &CancellationToken) {
+pub(crate) async fn watch(ctx: &Context, watched: &Watched, stop: &CancellationToken) {
     let mut failures = Failures::default();
-    let mut version = None;
+    let mut position = Position::default();
     loop {
         let round = tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            round = follow(ctx, kind, &mut version) => round,
+            round = follow(ctx, watched, &mut position) => round,
         };
-        let salt = spread(kind.as_str());
+        let salt = spread(watched.kind.as_str());
         let delay = match round {
             Ok(Round::Ended) => {
                 failures.reset();
@@ -47,9 +56,9 @@ pub(crate) async fn watch_kind(ctx: &Context, kind: Kind, stop: &CancellationTok
             }
             Ok(Round::Idle) => failures.fail(&RETRY, salt),
             Err(error) => {
-                ctx.failing().insert(kind);
+                ctx.failing().insert(watched.clone());
                 count(&ctx.cluster.metrics.faults);
-                recover(ctx, kind, &error, &mut version);
+                recover(ctx, watched, &error, &mut position);
                 failures.fail(&RETRY, salt)
             }
         };
@@ -61,37 +70,46 @@ pub(crate) async fn watch_kind(ctx: &Context, kind: Kind, stop: &CancellationTok
     }
 }
 
-fn recover(ctx: &Context, kind: Kind, error: &Error, version: &mut Option<String>) {
-    match error.class() {
+fn recover(ctx: &Context, watched: &Watched, error: &Error, position: &mut Position) {
+    let class = error.class();
+    match class {
         Class::Expired => {
             count(&ctx.cluster.metrics.watch_restarts);
-            *version = None;
+            position.version = None;
         }
         // The kind is not installed (yet), so nobody can have declared anything of it.
-        Class::Missing if version.is_none() => ctx.mark_synced(kind),
+        Class::Missing if position.version.is_none() => ctx.mark_synced(watched),
         Class::Missing | Class::Transient | Class::Conflict | Class::Denied => {
-            let error: &dyn std::error::Error = error;
-            tracing::warn!(
-                kind = kind.as_str(),
-                error,
-                "a watch failed and begins again"
-            );
+            // A fault that stays is told once.
+            if position.told.replace(class) != Some(class) {
+                tracing::warn!(
+                    kind = watched.kind.as_str(),
+                    namespace = watched.namespace.as_deref(),
+                    error = error.told(),
+                    "objects cannot be watched; it is tried again"
+                );
+            }
         }
     }
 }
 
-async fn follow(ctx: &Context, kind: Kind, version: &mut Option<String>) -> Result<Round, Error> {
-    let from = if let Some(from) = version {
+async fn follow(ctx: &Context, watched: &Watched, position: &mut Position) -> Result<Round, Error> {
+    let from = if let Some(from) = &position.version {
         from.clone()
     } else {
-        let listed = list(ctx, kind).await?;
-        *version = Some(listed.clone());
-        ctx.hear(kind);
-        ctx.mark_synced(kind);
+        let listed = list(ctx, watched).await?;
+        position.version = Some(listed.clone());
+        ctx.hear(watched);
+        ctx.mark_synced(watched);
         listed
     };
-    let mut events = ctx.cluster.watch_from(kind, &from).await?;
-    ctx.failing().remove(&kind);
+    let kind = watched.kind;
+    let mut events = ctx.cluster.watch_from(watched, &from).await?;
+    ctx.failing().remove(watched);
+    if position.told.take().is_some() {
+        let namespace = watched.namespace.as_deref();
+        tracing::info!(kind = kind.as_str(), namespace, "objects are watched again");
+    }
     let mut round = Round::Idle;
     loop {
         // A connection that died without a word is as good as ended.
@@ -100,19 +118,19 @@ async fn follow(ctx: &Context, kind: Kind, version: &mut Option<String>) -> Resu
             Ok(None) | Err(_) => return Ok(round),
         };
         if !matches!(event, WatchEvent::Error(_)) {
-            ctx.hear(kind);
+            ctx.hear(watched);
         }
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                note(version, &object);
+                note(&mut position.version, &object);
                 ctx.discover(kind, object);
             }
             WatchEvent::Deleted(object) => {
-                note(version, &object);
+                note(&mut position.version, &object);
                 ctx.lose(kind, &object);
             }
             WatchEvent::Bookmark(bookmark) => {
-                *version = Some(bookmark.metadata.resource_version);
+                position.version = Some(bookmark.metadata.resource_version);
             }
             WatchEvent::Error(status) => {
                 let source = kube::Error::Api(status);
@@ -123,19 +141,19 @@ async fn follow(ctx: &Context, kind: Kind, version: &mut Option<String>) -> Resu
     }
 }
 
-/// Reads everything of a kind; what is not there any more is gone.
-async fn list(ctx: &Context, kind: Kind) -> Result<String, Error> {
+/// Reads everything of what is watched; what is not there any more is gone.
+async fn list(ctx: &Context, watched: &Watched) -> Result<String, Error> {
     let mut uids: BTreeSet<Uid> = BTreeSet::new();
     let mut token: Option<String> = None;
     loop {
-        let page = ctx.cluster.fetch_page(kind, token.as_deref()).await?;
+        let page = ctx.cluster.fetch_page(watched, token.as_deref()).await?;
         for object in page.items {
             uids.extend(object.metadata.uid.as_deref().map(Uid::from));
-            ctx.discover(kind, object);
+            ctx.discover(watched.kind, object);
         }
         token = page.next;
         if token.is_none() {
-            ctx.keep_only(kind, &uids);
+            ctx.keep_only(watched, &uids);
             return Ok(page.version);
         }
     }

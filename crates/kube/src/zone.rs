@@ -52,6 +52,10 @@ struct Observed {
     wanted: Option<ZoneKey>,
     records: Vec<Record>,
     tenancy: Tenancy,
+    /// Fields that it sets and that this version does not act on.
+    ignored: Vec<&'static str>,
+    /// Fields that it sets and that are acted on only where Bindery serves the zone.
+    hosted_only: Vec<&'static str>,
     standing: ZoneStanding,
     /// The zones that it has or may have on servers.
     places: BTreeMap<ZoneKey, Place>,
@@ -182,6 +186,8 @@ fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Observed> {
             hosts::with_addresses(zone, view.records, lead.unwrap_or_default())
         }),
         tenancy: view.tenancy,
+        ignored: view.ignored.to_vec(),
+        hosted_only: view.hosted_only.to_vec(),
         wanted: zone.filter(|_| view.standing == ZoneStanding::Active),
         standing: view.standing,
         places: places.into_iter().map(place).collect(),

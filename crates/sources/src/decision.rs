@@ -34,6 +34,8 @@ pub struct Decision {
     pub zones: Vec<Id>,
     /// What its author, or the author of a zone, has to correct.
     pub problems: Vec<Problem>,
+    /// What it asks for and does not get, without harm to the rest.
+    pub notes: Vec<Problem>,
     /// How many wishes it has: one for a record, one for each endpoint.
     pub wishes: usize,
     /// What has to happen next.
@@ -117,7 +119,7 @@ impl Catalog {
             Some(Ok(group)) => Some(group),
             None => None,
         };
-        let mut problems = Vec::new();
+        let (mut problems, mut notes) = (Vec::new(), Vec::new());
         let mut claims = Vec::new();
         let mut zones: Vec<Id> = Vec::new();
         for wish in wishes {
@@ -125,6 +127,7 @@ impl Catalog {
                 Err(wrong) => problems.extend(wrong.iter().cloned()),
                 Ok(wanted) => match self.endpoint_claim(wanted, group.as_ref()) {
                     Ok((claim, zone)) => {
+                        notes.extend(ignored(wanted));
                         claims.push(claim);
                         zones.push(zone);
                     }
@@ -143,6 +146,7 @@ impl Catalog {
         let mut decision = self.decision(meta, claims, None, free);
         decision = decision.within(zones, problems);
         decision.wishes = wishes.len();
+        decision.notes = notes;
         decision
     }
 
@@ -257,6 +261,7 @@ impl Catalog {
         Decision {
             zones: Vec::new(),
             problems: Vec::new(),
+            notes: Vec::new(),
             wishes: 1,
             step,
             settled: admission::after(meta, &carriable, mark),
@@ -360,6 +365,15 @@ const NAMES_CLUSTER: &str = "metadata.annotations[bindery.dev/cluster]";
 /// The field of every record, in one place.
 static SPEC: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("spec"));
 
+/// The fields of an endpoint that are not acted on.
+fn ignored(wanted: &DeclaredEndpoint) -> impl Iterator<Item = Problem> {
+    wanted.ignored.fields().map(|field| Problem {
+        field: format!("spec.endpoints[{}].{field}", wanted.index),
+        reason: Reason::Unsupported,
+        message: "is not acted on: the endpoint is published without it".to_owned(),
+    })
+}
+
 type Active<'a> = (&'a ZoneEntry, &'a ZoneWish);
 
 fn claim(
@@ -411,6 +425,7 @@ fn held(zones: Vec<Id>, problems: Vec<Problem>) -> Decision {
     Decision {
         zones,
         problems,
+        notes: Vec::new(),
         wishes: 1,
         step: Step::Hold,
         settled: None,

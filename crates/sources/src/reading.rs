@@ -54,6 +54,10 @@ pub struct ZoneWish {
     pub tenancy: Tenancy,
     /// The clusters that it names, each after the field that does.
     pub clusters: Box<[(&'static str, String)]>,
+    /// Fields that it sets and that this version does not act on.
+    pub ignored: Box<[&'static str]>,
+    /// Fields that it sets and that are acted on only where Bindery serves the zone.
+    pub hosted_only: Box<[&'static str]>,
 }
 
 /// What a record object asks for, whatever its zone.
@@ -118,6 +122,8 @@ fn zone(spec: Value) -> Result<ZoneWish, Box<[Problem]>> {
         records: zone.records().into(),
         tenancy: zone.tenancy,
         clusters: zone.clusters.into(),
+        ignored: zone.ignored.into(),
+        hosted_only: zone.hosted_only.into(),
         name: zone.name,
         ttl: zone.ttl,
         selectors: zone.selectors.into(),

@@ -46,6 +46,10 @@ pub struct ZoneView<'a> {
     pub records: &'a [Record],
     /// Whether what others write into it is removed.
     pub tenancy: Tenancy,
+    /// Fields that it sets and that this version does not act on.
+    pub ignored: &'a [&'static str],
+    /// Fields that it sets and that are acted on only where Bindery serves the zone.
+    pub hosted_only: &'a [&'static str],
     /// What it is among the others.
     pub standing: ZoneStanding,
 }
@@ -218,6 +222,8 @@ impl ZoneBook {
                 .wish
                 .as_ref()
                 .map_or(Tenancy::Shared, |wish| wish.tenancy),
+            ignored: entry.wish.as_ref().map_or(&[], |wish| &wish.ignored),
+            hosted_only: entry.wish.as_ref().map_or(&[], |wish| &wish.hosted_only),
             standing: self.standing(entry),
         })
     }

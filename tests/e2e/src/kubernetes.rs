@@ -69,7 +69,7 @@ impl Kubernetes {
             http,
         };
         plane.wait_until_ready().await?;
-        fs::write(plane.kubeconfig(), plane.kubeconfig_text())
+        fs::write(plane.kubeconfig(), plane.kubeconfig_for(ADMIN_TOKEN))
             .context("cannot write kubeconfig")?;
         Ok(plane)
     }
@@ -141,11 +141,13 @@ impl Kubernetes {
         }
     }
 
-    fn kubeconfig_text(&self) -> String {
+    /// The text of a kubeconfig of whoever has a token.
+    #[must_use]
+    pub fn kubeconfig_for(&self, token: &str) -> String {
         format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: real\n\
              clusters:\n- name: real\n  cluster: {{server: \"{}\", insecure-skip-tls-verify: true}}\n\
-             users:\n- name: admin\n  user: {{token: {ADMIN_TOKEN}}}\n\
+             users:\n- name: admin\n  user: {{token: {token}}}\n\
              contexts:\n- name: real\n  context: {{cluster: real, user: admin}}\n",
             self.url
         )

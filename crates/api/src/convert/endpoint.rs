@@ -17,7 +17,65 @@ pub struct DeclaredEndpoint {
     pub ttl: Option<u32>,
     /// The data, of one type; never empty.
     pub data: Vec<RecordData>,
+    /// Fields that it sets and that this version does not act on.
+    pub ignored: Ignored,
 }
+
+/// Fields of an endpoint that are not acted on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ignored {
+    set_identifier: bool,
+    provider_specific: bool,
+}
+
+impl Ignored {
+    fn of(endpoint: &Endpoint) -> Self {
+        let identifier = endpoint.set_identifier.as_deref().unwrap_or_default();
+        let settings = endpoint.provider_specific.as_deref().unwrap_or_default();
+        Self {
+            set_identifier: !identifier.is_empty(),
+            provider_specific: !settings.is_empty(),
+        }
+    }
+
+    /// Their names within the endpoint.
+    pub fn fields(self) -> impl Iterator<Item = &'static str> {
+        let fields = [
+            ("setIdentifier", self.set_identifier),
+            ("providerSpecific", self.provider_specific),
+        ];
+        let set = fields.into_iter().filter(|(_, is_set)| *is_set);
+        set.map(|(field, _)| field)
+    }
+}
+
+/// Types of records that exist and that Bindery does not publish; others are misspelled.
+const KNOWN_ELSEWHERE: [&str; 24] = [
+    "AFSDB",
+    "ALIAS",
+    "ANAME",
+    "APL",
+    "CDNSKEY",
+    "CDS",
+    "CERT",
+    "DNAME",
+    "DNSKEY",
+    "DS",
+    "HINFO",
+    "HTTPS",
+    "LOC",
+    "NAPTR",
+    "NSEC",
+    "OPENPGPKEY",
+    "RP",
+    "RRSIG",
+    "SMIMEA",
+    "SPF",
+    "SSHFP",
+    "SVCB",
+    "TLSA",
+    "URI",
+];
 
 impl DnsEndpointSpec {
     /// Each endpoint on its own, or every field of it that is wrong; null entries are skipped.
@@ -56,6 +114,7 @@ fn declared(index: usize, endpoint: &Endpoint) -> Result<DeclaredEndpoint, Vec<P
             key: RecordKey::new(name, rtype),
             ttl,
             data,
+            ignored: Ignored::of(endpoint),
         });
     reading.end(declared)
 }
@@ -68,16 +127,20 @@ fn record_type(reading: &mut Reading, at: &str, text: Option<&str>) -> Option<Re
         reading.problems.push(Problem::invalid(field, message));
         return None;
     }
-    let rtype: RecordType = reading.take(field.clone(), text.parse())?;
-    if matches!(rtype, RecordType::Soa | RecordType::Other(_)) {
+    let mut unsupported = |rtype: &str| {
         reading.problems.push(Problem {
-            field,
+            field: field.clone(),
             reason: Reason::Unsupported,
             message: format!("{rtype} records cannot be declared by an endpoint: remove it"),
         });
-        return None;
+        None
+    };
+    let upper = text.to_ascii_uppercase();
+    match text.parse() {
+        Ok(rtype @ (RecordType::Soa | RecordType::Other(_))) => unsupported(&rtype.to_string()),
+        Err(_) if KNOWN_ELSEWHERE.contains(&&*upper) => unsupported(&upper),
+        read => reading.take(field, read),
     }
-    Some(rtype)
 }
 
 fn targets(

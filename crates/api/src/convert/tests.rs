@@ -245,3 +245,55 @@ fn null_is_no_list() {
     let zone: api::DnsZoneSpec = serde_json::from_value(zone).expect("fine");
     assert!(zone.declared().is_ok());
 }
+
+#[test]
+fn a_type_that_exists_and_is_not_published_is_unsupported_and_a_misspelled_one_invalid() {
+    use bindery_core::Reason;
+    for (rtype, reason) in [
+        ("NAPTR", Reason::Unsupported),
+        ("https", Reason::Unsupported),
+        ("SOA", Reason::Unsupported),
+        ("TYPE65", Reason::Unsupported),
+        ("NAPTER", Reason::Invalid),
+        ("", Reason::Invalid),
+    ] {
+        let spec =
+            json!({"endpoints": [{"dnsName": "a.example", "recordType": rtype, "targets": ["x"]}]});
+        let spec: DnsEndpointSpec =
+            serde_json::from_value(spec).expect("a spec of the right shape");
+        let problems = spec.declared().remove(0).expect_err(rtype);
+        assert_eq!(problems[0].reason, reason, "{rtype}");
+    }
+}
+
+#[test]
+fn fields_that_are_not_acted_on_are_named() {
+    let zone = json!({
+        "zoneName": "example.com", "dnssecPolicy": "default", "soaRecord": {}, "nameServerIps": {},
+        "bind9InstancesFrom": [{"selector": {}}], "instancesFrom": [{"selector": {}}],
+    });
+    let zone: api::DnsZoneSpec = serde_json::from_value(zone).expect("a spec of the right shape");
+    let zone = zone.declared().expect("it is valid");
+    assert_eq!(
+        zone.ignored,
+        [
+            "spec.dnssecPolicy",
+            "spec.bind9InstancesFrom",
+            "spec.instancesFrom"
+        ]
+    );
+    assert_eq!(zone.hosted_only, ["spec.soaRecord"]);
+    let plain = json!({"zoneName": "example.com", "dnssecPolicy": "none"});
+    let plain: api::DnsZoneSpec = serde_json::from_value(plain).expect("a spec of the right shape");
+    assert!(plain.declared().expect("it is valid").ignored.is_empty());
+
+    let endpoint = json!({"endpoints": [{
+        "dnsName": "a.example", "recordType": "A", "targets": ["192.0.2.1"], "setIdentifier": "eu",
+        "providerSpecific": [{"name": "aws/weight", "value": "10"}], "labels": {"owner": "me"},
+    }]});
+    let endpoint: DnsEndpointSpec =
+        serde_json::from_value(endpoint).expect("a spec of the right shape");
+    let endpoint = endpoint.declared().remove(0).expect("it is valid");
+    let fields: Vec<&str> = endpoint.ignored.fields().collect();
+    assert_eq!(fields, ["setIdentifier", "providerSpecific"]);
+}

@@ -30,6 +30,10 @@ pub struct DeclaredZone {
     pub tenancy: Tenancy,
     /// The clusters of name servers that it names, each after the field that does.
     pub clusters: Vec<(&'static str, String)>,
+    /// Fields that it sets and that this version does not act on.
+    pub ignored: Vec<&'static str>,
+    /// Fields that it sets and that are acted on only where Bindery serves the zone.
+    pub hosted_only: Vec<&'static str>,
 }
 
 /// A name server of a zone.
@@ -109,6 +113,8 @@ impl DnsZoneSpec {
                     Tenancy::Shared
                 },
                 clusters: self.clusters(),
+                ignored: self.ignored(),
+                hosted_only: self.hosted_only(),
                 name,
                 soa,
                 ttl,
@@ -117,6 +123,28 @@ impl DnsZoneSpec {
             }
         });
         reading.end(zone)
+    }
+
+    fn ignored(&self) -> Vec<&'static str> {
+        let policy = self.dnssec_policy.as_deref().unwrap_or("none");
+        let fields = [
+            ("spec.dnssecPolicy", !["", "none"].contains(&policy)),
+            (
+                "spec.bind9InstancesFrom",
+                !self.bind9_instances_from.is_empty(),
+            ),
+            ("spec.instancesFrom", !self.instances_from.is_empty()),
+        ];
+        set(fields)
+    }
+
+    fn hosted_only(&self) -> Vec<&'static str> {
+        let fields = [
+            ("spec.soaRecord", self.soa_record.is_some()),
+            ("spec.nameServers", !self.name_servers.is_empty()),
+            ("spec.nameServerIps", !self.name_server_ips.is_empty()),
+        ];
+        set(fields)
     }
 
     fn clusters(&self) -> Vec<(&'static str, String)> {
@@ -131,6 +159,11 @@ impl DnsZoneSpec {
         });
         named.collect()
     }
+}
+
+fn set(fields: [(&'static str, bool); 3]) -> Vec<&'static str> {
+    let set = fields.into_iter().filter(|(_, is_set)| *is_set);
+    set.map(|(field, _)| field).collect()
 }
 
 fn zone_name(reading: &mut Reading, text: &str) -> Option<Name> {

@@ -1,9 +1,11 @@
 //! Listed objects with what is decided for each, by the code that the controllers use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use bindery_core::{Group, Kind, ObjectRef, ZoneKey};
-use bindery_sources::{Catalog, Decision, Free, Groups, Id, Meta, MetadataPatch, ZoneView};
+use bindery_core::{Group, Kind, Name, ObjectRef, ZoneKey};
+use bindery_sources::{
+    Catalog, Decision, Free, Groups, Id, Life, Meta, MetadataPatch, ZoneStanding, ZoneView,
+};
 
 use super::thing::Thing;
 
@@ -12,6 +14,8 @@ use super::thing::Thing;
 pub(super) struct Book {
     catalog: Catalog,
     things: BTreeMap<Id, Thing>,
+    /// Which object has which zone.
+    places: BTreeMap<Group, BTreeMap<Name, Id>>,
 }
 
 impl Book {
@@ -24,7 +28,22 @@ impl Book {
         for thing in things {
             book.enter(thing);
         }
+        book.places = book.places();
         book
+    }
+
+    fn places(&self) -> BTreeMap<Group, BTreeMap<Name, Id>> {
+        let mut places: BTreeMap<Group, BTreeMap<Name, Id>> = BTreeMap::new();
+        for (id, _) in self.zones() {
+            let zone = self.zone(id);
+            let has_it = |zone: &ZoneView<'_>| {
+                matches!(zone.standing, ZoneStanding::Active | ZoneStanding::Leaving)
+            };
+            if let Some(ZoneKey { name, group }) = zone.filter(has_it).and_then(|zone| zone.key()) {
+                places.entry(group).or_default().insert(name, Id::clone(id));
+            }
+        }
+        places
     }
 
     fn enter(&mut self, thing: Thing) {
@@ -73,24 +92,33 @@ impl Book {
         self.catalog.decide(object, free)
     }
 
-    /// The zone objects that an object is in. What is being deleted asks for none; then its status
-    /// says where it was.
+    /// The zone objects that an object is in. What is being deleted asks for none; then it is in those
+    /// where it still has something.
     pub(super) fn zones_of(&self, object: &ObjectRef) -> Vec<Id> {
         let zones = self
             .decide(object, &|_, _| false)
             .map(|decision| decision.zones);
-        match zones {
-            Some(zones) if !zones.is_empty() => zones,
-            Some(_) | None => self.told_zone(object).into_iter().collect(),
+        match (zones, self.meta(object)) {
+            (Some(zones), Some(meta)) if zones.is_empty() && meta.life == Life::Deleting => {
+                self.carried_in(meta)
+            }
+            (zones, _) => zones.unwrap_or_default(),
         }
     }
 
-    fn told_zone(&self, object: &ObjectRef) -> Option<Id> {
-        let thing = self.thing(object)?;
-        thing.metadata.deletion_timestamp.as_ref()?;
-        let zone = thing.status.get("zoneRef")?;
-        let (namespace, name) = (Thing::text(zone, "namespace")?, Thing::text(zone, "name")?);
-        self.named(Kind::DnsZone, namespace, name)
+    /// The zones in which an object has lines, as it carries them.
+    fn carried_in(&self, meta: &Meta) -> Vec<Id> {
+        let lines = meta.lines().into_iter();
+        let zones = lines.filter_map(|(group, record)| {
+            let zones = self.places.get(&group)?;
+            record
+                .name
+                .suffixes()
+                .find_map(|apex| zones.get(apex))
+                .cloned()
+        });
+        let zones: BTreeSet<Id> = zones.collect();
+        zones.into_iter().collect()
     }
 
     /// Goes on as if a patch had been written into an object. Only this book learns of it.

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use self::way::way;
 use super::book::Book;
-use super::listing::Listing;
+use super::listing::{Listing, Sight};
 use super::table::{Cell, aligned};
 use super::thing::wanted;
 use crate::cli::ask::Explain;
@@ -24,9 +24,22 @@ use crate::live::{Mood, Paint};
 #[serde(rename_all = "camelCase")]
 struct Way {
     object: String,
-    /// The step that is not done; none where the object is served.
+    /// The first step that is not done, or not for all of it; none where the object is served.
     stops_at: Option<&'static str>,
     steps: Vec<Step>,
+    /// Which part of what there is was looked at.
+    sight: Sight,
+}
+
+/// What a step says.
+#[derive(Debug)]
+enum Said {
+    /// It is done.
+    Done(Vec<String>),
+    /// It is done for a part of the object, and why not for the rest.
+    Partly(Vec<String>),
+    /// It is not done, and why.
+    Stopped(Vec<String>),
 }
 
 /// One step of the way.
@@ -43,6 +56,7 @@ struct Step {
 #[serde(rename_all = "camelCase")]
 enum Mark {
     Done,
+    Partly,
     Stopped,
     NotReached,
 }
@@ -53,24 +67,37 @@ impl Way {
             object,
             stops_at: None,
             steps: Vec::new(),
+            sight: Sight::Whole,
         }
     }
 
-    /// Adds a step: what was done, or why it is not. After a step that is not done none is reached.
-    fn step(&mut self, step: &'static str, found: Result<Vec<String>, Vec<String>>) {
-        let (mark, lines) = match (self.stops_at, found) {
-            (Some(_), _) => (Mark::NotReached, vec!["not reached".to_owned()]),
-            (None, Ok(lines)) => (Mark::Done, lines),
-            (None, Err(lines)) => {
-                self.stops_at = Some(step);
-                (Mark::Stopped, lines)
-            }
+    /// Adds a step. After one that is not done none is reached.
+    fn step(&mut self, step: &'static str, said: Said) {
+        let is_reached = self.steps.last().is_none_or(|last| last.mark.goes_on());
+        let (mark, lines) = match said {
+            _ if !is_reached => (Mark::NotReached, vec!["not reached".to_owned()]),
+            Said::Done(lines) => (Mark::Done, lines),
+            Said::Partly(lines) => (Mark::Partly, lines),
+            Said::Stopped(lines) => (Mark::Stopped, lines),
         };
+        if mark != Mark::Done {
+            self.stops_at.get_or_insert(step);
+        }
         self.steps.push(Step {
             name: step,
             mark,
             lines,
         });
+    }
+}
+
+impl Mark {
+    /// Whether something of the object reaches the next step.
+    fn goes_on(self) -> bool {
+        match self {
+            Self::Done | Self::Partly => true,
+            Self::Stopped | Self::NotReached => false,
+        }
     }
 }
 
@@ -80,7 +107,9 @@ pub(crate) async fn explain(flags: Explain) -> Result<ExitCode> {
     let listing = Listing::open(&flags.asking).await?;
     let named = wanted.namespace.or(flags.asking.namespace);
     let namespace = named.unwrap_or_else(|| listing.default_namespace().to_owned());
-    let mut things = listing.fetch(Kind::DnsZone, None).await?;
+    let (mut things, sight) = listing
+        .fetch_widely(Kind::DnsZone, Some(&namespace))
+        .await?;
     if wanted.kind != Kind::DnsZone {
         things.extend(listing.fetch(wanted.kind, Some(&namespace)).await?);
     }
@@ -94,7 +123,11 @@ pub(crate) async fn explain(flags: Explain) -> Result<ExitCode> {
             wanted.name
         )
     })?;
-    super::answer(flags.asking.output, &way(book, &id), lines)?;
+    let way = Way {
+        sight,
+        ..way(book, &id)
+    };
+    super::answer(flags.asking.output, &way, lines)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -103,6 +136,7 @@ fn lines(way: &Way, paint: Paint) -> Vec<String> {
     for step in &way.steps {
         let mark = match step.mark {
             Mark::Done => Cell::tinted("✓", Mood::Good),
+            Mark::Partly => Cell::tinted("!", Mood::Bad),
             Mark::Stopped => Cell::tinted("✗", Mood::Bad),
             Mark::NotReached => Cell::plain("-"),
         };
@@ -114,6 +148,7 @@ fn lines(way: &Way, paint: Paint) -> Vec<String> {
     }
     let mut lines = vec![way.object.clone()];
     lines.extend(aligned(&rows, paint));
+    lines.extend(way.sight.note().map(str::to_owned));
     lines.push(match way.stops_at {
         None => "it is served as declared".to_owned(),
         Some(step) => format!("it stops at: {step}"),

@@ -1,26 +1,59 @@
 //! The API, of which only lists are asked.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use bindery_core::Kind;
 use futures::future::try_join_all;
+use http::Uri;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::ApiResource;
 use kube::{Api, Client, Config};
+use serde::Serialize;
 
 use super::thing::{Thing, definitions};
-use crate::cli::ask::Asking;
+use crate::cli::ask::{Asking, Everywhere};
 use crate::live::resource;
 use crate::{folder, run};
 
 /// Objects in one page of a list.
 const PAGE_LEN: u32 = 500;
 
+/// Where `bindery up` serves its API unless it is told otherwise.
+const LOCAL_API: &str = "http://127.0.0.1:6430";
+
 /// An API that is only read: its client does not leave this module.
 pub(super) struct Listing {
     client: Client,
     resources: BTreeMap<Kind, ApiResource>,
+}
+
+/// Which part of what there is was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Sight {
+    /// Everything that could matter.
+    Whole,
+    /// One namespace; more was not allowed.
+    OneNamespace,
+}
+
+impl Sight {
+    /// What to say of it.
+    pub(super) fn note(self) -> Option<&'static str> {
+        match self {
+            Self::Whole => None,
+            Self::OneNamespace => Some(
+                "zones and endpoints of other namespaces were not looked at: you may not list them",
+            ),
+        }
+    }
+
+    fn with(self, other: Self) -> Self {
+        if self == Self::Whole { other } else { self }
+    }
 }
 
 impl Listing {
@@ -29,26 +62,25 @@ impl Listing {
     /// # Errors
     /// If it does not answer; the message says what to do.
     pub(super) async fn open(flags: &Asking) -> Result<Self> {
-        if let Some(kubeconfig) = &flags.kubeconfig {
-            let client = run::connect(Some(kubeconfig)).await?;
-            return Ok(Self::new(client));
-        }
-        let url = &flags.server;
-        let parsed = url
-            .parse()
-            .with_context(|| format!("--server {url} is no URL; write http://127.0.0.1:6430"))?;
-        let mut config = Config::new(parsed);
+        let (kubeconfig, context) = (flags.kubeconfig.as_deref(), flags.context.as_deref());
+        let is_cluster = kubeconfig.is_some() || context.is_some() || run::has_kubeconfig();
+        let url = match &flags.server {
+            Some(url) => url.clone(),
+            None if is_cluster => return Ok(Self::new(run::connect(kubeconfig, context).await?)),
+            None => LOCAL_API.parse().context("it is a URL")?,
+        };
+        let mut config = Config::new(url.clone());
         if let Some(file) = &flags.token_file {
-            let token = std::fs::read_to_string(file)
-                .with_context(|| format!("cannot read --token-file {}", file.display()))?;
-            config.auth_info.token = Some(token.trim().to_owned().into());
+            config.auth_info.token = Some(token(file)?.into());
         }
         let client = Client::try_from(config).context("cannot make a client for the API")?;
-        if let Err(error) = client.apiserver_version().await {
-            let text = refusal(url, &error);
-            return Err(error).context(text);
+        match client.apiserver_version().await {
+            Err(error) if !run::is_answer(&error) => {
+                let text = refusal(&url, &error);
+                Err(error).context(text)
+            }
+            Ok(_) | Err(_) => Ok(Self::new(client)),
         }
-        Ok(Self::new(client))
     }
 
     fn new(client: Client) -> Self {
@@ -64,10 +96,51 @@ impl Listing {
         self.client.default_namespace()
     }
 
-    /// All objects of all kinds, zones first.
-    pub(super) async fn fetch_all(&self) -> Result<Vec<Thing>> {
-        let lists = Kind::ALL.into_iter().map(|kind| self.fetch(kind, None));
-        Ok(try_join_all(lists).await?.into_iter().flatten().collect())
+    /// The namespace to look at, or none for all.
+    pub(super) fn namespace<'a>(
+        &'a self,
+        flags: &'a Asking,
+        everywhere: Everywhere,
+    ) -> Option<&'a str> {
+        let named = || flags.namespace.as_deref();
+        let here = || named().unwrap_or_else(|| self.default_namespace());
+        (!everywhere.all_namespaces).then(here)
+    }
+
+    /// All objects of one namespace or of all, and of these kinds those of other namespaces too, where
+    /// that is allowed.
+    pub(super) async fn fetch_all(
+        &self,
+        namespace: Option<&str>,
+        widely: &[Kind],
+    ) -> Result<(Vec<Thing>, Sight)> {
+        let lists = Kind::ALL.into_iter().map(async |kind| {
+            if widely.contains(&kind) {
+                return self.fetch_widely(kind, namespace).await;
+            }
+            Ok((self.fetch(kind, namespace).await?, Sight::Whole))
+        });
+        let lists = try_join_all(lists).await?;
+        let sight = lists
+            .iter()
+            .fold(Sight::Whole, |all, (_, one)| all.with(*one));
+        let things = lists.into_iter().flat_map(|(things, _)| things);
+        Ok((things.collect(), sight))
+    }
+
+    /// All objects of a kind, whichever namespace is asked about; where that is not allowed, those of
+    /// that namespace.
+    pub(super) async fn fetch_widely(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+    ) -> Result<(Vec<Thing>, Sight)> {
+        match (self.fetch(kind, None).await, namespace) {
+            (Err(error), Some(_)) if is_forbidden(&error) => {
+                Ok((self.fetch(kind, namespace).await?, Sight::OneNamespace))
+            }
+            (found, _) => Ok((found?, Sight::Whole)),
+        }
     }
 
     /// What is wrong in the folder of `bindery up`, if that is what answers.
@@ -88,9 +161,10 @@ impl Listing {
         loop {
             let page = api.list(&params).await.with_context(|| {
                 format!(
-                    "cannot list {}; are the kinds installed (`bindery crds | kubectl apply -f \
+                    "cannot list {} in {}; are the kinds installed (`bindery crds | kubectl apply -f \
                      -`), and may you list them?",
-                    resource.plural
+                    resource.plural,
+                    namespace.map_or_else(|| "all namespaces".to_owned(), |one| format!("namespace {one}"))
                 )
             })?;
             for object in page.items {
@@ -104,15 +178,54 @@ impl Listing {
     }
 }
 
+/// The token in a file.
+fn token(file: &Path) -> Result<String> {
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("cannot read --token-file {}", file.display()))?;
+    let token = text.trim();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        bail!(
+            "--token-file {} must hold one token on one line, and nothing else",
+            file.display()
+        );
+    }
+    Ok(token.to_owned())
+}
+
+fn is_forbidden(error: &anyhow::Error) -> bool {
+    let error: Option<&kube::Error> = error.downcast_ref();
+    matches!(error, Some(kube::Error::Api(status)) if status.code == 403)
+}
+
 /// What to do about an API that does not answer as it should.
-fn refusal(url: &str, error: &kube::Error) -> String {
+fn refusal(url: &Uri, error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error
         && [401, 403].contains(&status.code)
     {
         return format!("the API at {url} wants a token; give the right one with --token-file");
     }
     format!(
-        "no Kubernetes API answers at {url}; start `bindery up`, or say which one with --server or \
-         --kubeconfig"
+        "no Kubernetes API answers at {url}; start `bindery up`, or say which one with --server, \
+         --kubeconfig or $KUBECONFIG"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_one_word() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let file = folder.path().join("token");
+        let check = |text: &str| {
+            fs::write(&file, text).expect("it is ours");
+            token(&file).map_err(|error| error.to_string())
+        };
+        assert_eq!(check("  abc.d-e_f\n"), Ok("abc.d-e_f".to_owned()));
+        for bad in ["", "\n", "one\ntwo\n", "two words", "gr\u{fc}n"] {
+            let message = check(bad).expect_err(bad);
+            assert!(message.contains("one token on one line"), "{message}");
+        }
+    }
 }

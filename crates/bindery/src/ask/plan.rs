@@ -12,7 +12,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use bindery_core::fleet::Role;
 use bindery_core::zones::ZoneContent;
-use bindery_core::{Fault, FaultKind, Group, Name, ZoneKey};
+use bindery_core::{Fault, FaultKind, Group, Kind, Name, ZoneKey};
 use bindery_dns::Key;
 use bindery_engine::ports::NameServer as _;
 use bindery_sources::Id;
@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use self::rehearsal::{Action, Line, Outcome, Refused, Rehearsed, Waiting, Worlds, rehearse};
 use super::book::Book;
-use super::listing::Listing;
+use super::listing::{Listing, Sight};
 use crate::address::Given;
 use crate::cli::ask::Plan;
 use crate::data::Keys;
@@ -37,6 +37,8 @@ struct Answer {
     zones: Vec<ZonePlan>,
     /// Objects that are in no zone, and zones that cannot be served.
     no_zone: Vec<Refused>,
+    /// Which part of what there is was looked at.
+    sight: Sight,
 }
 
 /// What would be written into one zone.
@@ -77,17 +79,17 @@ impl ReadOnly {
 /// Shows what would be written.
 pub(crate) async fn plan(flags: Plan) -> Result<ExitCode> {
     let listing = Listing::open(&flags.asking).await?;
-    let book = Book::new(listing.fetch_all().await?);
-    let named = flags.asking.namespace.as_deref();
-    let namespace = match (flags.everywhere.all_namespaces, named) {
-        (true, _) => None,
-        (false, named) => Some(named.unwrap_or_else(|| listing.default_namespace())),
-    };
-    let places = places(&book, &flags.nameserver);
+    let namespace = listing.namespace(&flags.asking, flags.everywhere);
+    // Endpoints of other namespaces may have something in the zones of this one.
+    let widely = [Kind::DnsZone, Kind::DnsEndpoint];
+    let (things, sight) = listing.fetch_all(namespace, &widely).await?;
+    let book = Book::new(things);
+    let mut places = places(&book, &flags.nameserver);
+    places.retain(|place| namespace.is_none_or(|one| *place.id.namespace == *one));
     let is_cluster = |group: &Group| places.iter().any(|place| place.zone.group == *group);
     let keys = Keys::read(&flags.tsig_key_file, is_cluster)?;
     let worlds = transfer_all(&places, &keys).await;
-    let answer = answer(book, places, worlds, namespace);
+    let answer = answer(book, places, worlds, (namespace, sight));
     let code = if answer.zones.iter().any(|zone| zone.fault.is_some()) {
         ExitCode::FAILURE
     } else {
@@ -165,7 +167,12 @@ fn with_advice(fault: Fault, key: Option<&Key>) -> Fault {
     Fault::new(fault.kind, message)
 }
 
-fn answer(book: Book, places: Vec<Place>, worlds: Worlds, namespace: Option<&str>) -> Answer {
+fn answer(
+    book: Book,
+    places: Vec<Place>,
+    worlds: Worlds,
+    (namespace, sight): (Option<&str>, Sight),
+) -> Answer {
     let seen: BTreeMap<ZoneKey, Result<u32, String>> = worlds
         .iter()
         .map(|(zone, world)| {
@@ -176,7 +183,7 @@ fn answer(book: Book, places: Vec<Place>, worlds: Worlds, namespace: Option<&str
     let Rehearsed {
         mut zones,
         mut no_zone,
-    } = rehearse(book, worlds);
+    } = rehearse(book, worlds, sight);
     let is_shown = |one: &str| namespace.is_none_or(|namespace| namespace == one);
     no_zone.retain(|refused| is_shown(&refused.namespace));
     let zones = places.into_iter().filter_map(|place| {
@@ -204,6 +211,7 @@ fn answer(book: Book, places: Vec<Place>, worlds: Worlds, namespace: Option<&str
     Answer {
         zones: zones.collect(),
         no_zone,
+        sight,
     }
 }
 
@@ -219,6 +227,7 @@ fn lines(answer: &Answer, paint: Paint) -> Vec<String> {
     if lines.is_empty() {
         lines.push("no zone is declared here; -A looks at all namespaces".to_owned());
     }
+    lines.extend(answer.sight.note().map(str::to_owned));
     lines
 }
 

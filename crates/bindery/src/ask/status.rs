@@ -1,14 +1,15 @@
 //! `bindery status`: zones, their servers, and what is not ready.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use anyhow::Result;
+use bindery_core::Kind;
 use bindery_sources::Id;
 use serde::Serialize;
 
 use super::book::Book;
-use super::listing::Listing;
+use super::listing::{Listing, Sight};
 use super::table::{Cell, aligned};
 use super::thing::{Server, Thing};
 use crate::cli::ask::Status;
@@ -26,6 +27,12 @@ struct Tree {
     no_zone: Vec<Leaf>,
     /// What is wrong in the folder of `bindery up`.
     folder: Vec<String>,
+    /// The namespace that was looked at, or none for all.
+    namespace: Option<String>,
+    /// Which part of what there is was looked at.
+    sight: Sight,
+    /// Other namespaces in which there are zones, where nothing is declared here.
+    elsewhere: Vec<String>,
 }
 
 /// A zone with what is in it.
@@ -58,15 +65,13 @@ struct Leaf {
 /// Shows the tree; fails softly where something is not ready.
 pub(crate) async fn status(flags: Status) -> Result<ExitCode> {
     let listing = Listing::open(&flags.asking).await?;
-    let book = Book::new(listing.fetch_all().await?);
-    let named = flags.asking.namespace.as_deref();
-    let namespace = match (flags.everywhere.all_namespaces, named) {
-        (true, _) => None,
-        (false, named) => Some(named.unwrap_or_else(|| listing.default_namespace())),
-    };
-    let mut tree = tree(&book, namespace);
+    let namespace = listing.namespace(&flags.asking, flags.everywhere);
+    // Endpoints may be in zones of other namespaces.
+    let (things, sight) = listing.fetch_all(namespace, &[Kind::DnsZone]).await?;
+    let mut tree = tree(&Book::new(things), namespace, sight);
     tree.folder = listing.fetch_folder_problems().await;
-    let code = if tree.ready == tree.total && tree.folder.is_empty() {
+    // Where nothing is declared, the namespace may be misspelled or the manifests not applied.
+    let code = if tree.ready == tree.total && tree.total > 0 && tree.folder.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -76,7 +81,7 @@ pub(crate) async fn status(flags: Status) -> Result<ExitCode> {
 }
 
 /// The tree of one namespace, or of all: its zones, and those that its objects are in.
-fn tree(book: &Book, namespace: Option<&str>) -> Tree {
+fn tree(book: &Book, namespace: Option<&str>, sight: Sight) -> Tree {
     let is_shown = |thing: &Thing| namespace.is_none_or(|one| one == thing.namespace());
     let mut members: BTreeMap<Id, Vec<Leaf>> = BTreeMap::new();
     let mut no_zone = Vec::new();
@@ -98,12 +103,17 @@ fn tree(book: &Book, namespace: Option<&str>) -> Tree {
         .map(|(id, thing)| node(id, thing, members.get(id).map_or(&[], Vec::as_slice)))
         .collect();
     shown.extend(zones.iter().map(|zone| zone.own.ready));
+    let others: BTreeSet<&str> = book.zones().map(|(_, zone)| zone.namespace()).collect();
+    let others = others.into_iter().filter(|_| shown.is_empty());
     Tree {
         ready: shown.iter().filter(|ready| **ready).count(),
         total: shown.len(),
         zones,
         no_zone,
         folder: Vec::new(),
+        namespace: namespace.map(str::to_owned),
+        sight,
+        elsewhere: others.map(str::to_owned).collect(),
     }
 }
 
@@ -154,11 +164,26 @@ fn lines(tree: &Tree, paint: Paint) -> Vec<String> {
         lines.extend(branches(&tree.folder));
         lines.push(String::new());
     }
+    lines.extend(tree.sight.note().map(str::to_owned));
     lines.push(match tree.total {
-        0 => "nothing is declared here; -A looks at all namespaces".to_owned(),
+        0 => nothing(tree),
         total => format!("{} of {total} objects are ready", tree.ready),
     });
     lines
+}
+
+/// What to say where nothing is declared.
+fn nothing(tree: &Tree) -> String {
+    match (&tree.namespace, &tree.elsewhere[..]) {
+        (None, _) => "nothing is declared; apply some manifests first".to_owned(),
+        (Some(here), []) => {
+            format!("nothing is declared in namespace {here}; -A looks at all namespaces")
+        }
+        (Some(here), others) => {
+            let others = others.join(", ");
+            format!("nothing is declared in namespace {here}; there are zones in {others}")
+        }
+    }
 }
 
 fn head(zone: &ZoneNode) -> Vec<Cell> {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use http::Uri;
 
 use crate::address::Given;
 
@@ -17,7 +18,8 @@ in no zone come last. Nothing is written.
 
 Exit codes:
   0  everything is Ready
-  1  something is not, or the API could not be asked; the last message says which
+  1  something is not, nothing is declared, or the API could not be asked; the last message says
+     which
   2  the command line is wrong";
 
 /// Flags of `status`.
@@ -39,8 +41,8 @@ Examples:
   bindery explain arecord/web/www --kubeconfig ~/.kube/config
 
 The steps are: the object, what it claims, its zone, what is written down in it, the zone's servers,
-and what is served. Each has a check mark where it is done, a cross where it stops, and a dash where
-it is not reached. Kinds are spelled as for kubectl: arecord, arecords, a. Nothing is written.
+and what is served. Each has a check mark where it is done, an exclamation mark where it is done for
+a part of the object only, a cross where it stops, and a dash where it is not reached. Kinds are spelled as for kubectl: arecord, arecords, a. Nothing is written.
 
 Exit codes:
   0  the object was found
@@ -121,20 +123,22 @@ pub(crate) struct Plan {
 /// Which API is asked, about what, and how the answer looks.
 #[derive(Debug, Args)]
 pub(crate) struct Asking {
-    /// The Kubernetes API to ask, as `bindery up` serves it
+    /// The Kubernetes API to ask: a URL, or HOST:PORT for plain HTTP. Without it the cluster of
+    /// --kubeconfig, --context or $KUBECONFIG; where none of them is there, `http://127.0.0.1:6430`, where
+    /// `bindery up` serves
     // `up` has a --server of another meaning, so the variable has another name.
     #[arg(
         id = "api_server",
         long = "server",
         value_name = "URL",
-        default_value = "http://127.0.0.1:6430",
-        conflicts_with = "kubeconfig",
+        value_parser = crate::address::api_server,
+        conflicts_with_all = ["kubeconfig", "context"],
         env = "BINDERY_API_SERVER",
         hide_env_values = true
     )]
-    pub(crate) server: String,
+    pub(crate) server: Option<Uri>,
 
-    /// Kubeconfig of a cluster to ask instead
+    /// Kubeconfig of the cluster to ask
     #[arg(
         long,
         value_name = "FILE",
@@ -142,6 +146,15 @@ pub(crate) struct Asking {
         hide_env_values = true
     )]
     pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig; without it the current one
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "BINDERY_CONTEXT",
+        hide_env_values = true
+    )]
+    pub(crate) context: Option<String>,
 
     /// File with the token for --server
     #[arg(

@@ -54,7 +54,7 @@ async fn keep_named(
         tokio::select! {
             biased;
             () = stop.cancelled() => return named.stop().await,
-            message = named.died() => tracing::error!("{message}\nit is started again"),
+            message = named.died() => tracing::error!(error = %message, "named ended; it is started again"),
         }
         if started.elapsed() > RESTART_MAX {
             pause = RESTART_MIN;

@@ -230,3 +230,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_name_written_in_full_without_a_dot_has_its_zone_twice() {
+    let zone = Name::parse("shop.example").expect("it is a name");
+    for (text, repeats) in [
+        ("www.shop.example", true),
+        ("shop.example", true),
+        ("www", false),
+        ("www.shop.example.", false),
+        ("myshop.example", false),
+        ("www.shop", false),
+        ("@", false),
+    ] {
+        let name = Name::parse_in(text, &zone).expect(text);
+        assert_eq!(name.repeats(&zone), repeats, "{text}: {name}");
+    }
+    let root = Name::root();
+    assert!(!zone.repeats(&root));
+}

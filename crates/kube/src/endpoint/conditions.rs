@@ -65,7 +65,11 @@ fn accepted(news: &News) -> Said {
     let total = news.wishes;
     let Some(first) = news.problems.first() else {
         let message = format!("all {total} endpoints are valid and have a zone");
-        return (ConditionStatus::True, Reason::Accepted, message);
+        if news.notes.is_empty() {
+            return (ConditionStatus::True, Reason::Accepted, message);
+        }
+        let message = format!("{message}; {}", Problem::summary(&news.notes));
+        return (ConditionStatus::True, Reason::Unsupported, message);
     };
     let accepted = claims(news);
     let reason = if accepted > 0 {
@@ -81,7 +85,7 @@ fn accepted(news: &News) -> Said {
     };
     let message = format!(
         "{accepted} of {total} endpoints accepted: {}",
-        Problem::summary(&news.problems)
+        Problem::summary(&[&news.problems[..], &news.notes].concat())
     );
     (ConditionStatus::False, reason, message)
 }

@@ -66,7 +66,7 @@ async fn write_all(ctx: &Context) {
                 count(&ctx.cluster.metrics.events_dropped);
                 // An API that takes no Events is spoken of once, not with each of them.
                 if std::mem::take(&mut works) {
-                    let error: &dyn std::error::Error = &error;
+                    let error = error.told();
                     tracing::warn!(object = %notice.object, error, "an event was dropped");
                 }
             }

@@ -105,7 +105,7 @@ fn verdict(news: &News) -> (ConditionStatus, Reason, String) {
         }
         (Ok(()), _) => {
             let ClaimOutcome { claim, ttl, .. } = outcome;
-            let message = if claim.ttl == *ttl {
+            let mut message = if claim.ttl == *ttl {
                 format!("{} is served", claim.key)
             } else {
                 format!(
@@ -113,6 +113,10 @@ fn verdict(news: &News) -> (ConditionStatus, Reason, String) {
                     claim.key, claim.ttl
                 )
             };
+            if claim.key.name.repeats(&claim.zone) {
+                message += "; it has the zone's name twice: if that is not meant, write spec.name \
+                            without the zone, or end it with a dot";
+            }
             (ConditionStatus::True, Reason::ReconcileSucceeded, message)
         }
         (Err((reason, message)), _) => no(reason, message),

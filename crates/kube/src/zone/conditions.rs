@@ -73,7 +73,7 @@ pub(super) fn first_conditions(observed: &Observed, members: &MemberList) -> Vec
 }
 
 fn said(ready: Said, observed: &Observed, members: &MemberList) -> Vec<Condition> {
-    let degraded = degraded(&ready, members, observed);
+    let degraded = noted(degraded(&ready, members, observed), observed);
     let progressing = progressing(&ready, observed);
     let condition = |kind, (status, reason, message)| Condition {
         kind,
@@ -209,6 +209,36 @@ fn degraded(ready: &Said, members: &MemberList, observed: &Observed) -> Said {
         return (ConditionStatus::False, Reason::ReconcileSucceeded, message);
     }
     (ConditionStatus::True, *reason, message.clone())
+}
+
+/// What is said of a zone, with the fields that are not acted on.
+fn noted((status, reason, message): Said, observed: &Observed) -> Said {
+    let site = observed.place().and_then(|place| place.site.as_ref());
+    let is_theirs = site.is_some_and(|site| site.tenure == Tenure::External);
+    let mut notes = Vec::new();
+    if !observed.ignored.is_empty() {
+        let fields = observed.ignored.join(", ");
+        notes.push(format!(
+            "this version of Bindery does not act on {fields}: the zone is served without"
+        ));
+    }
+    if is_theirs && !observed.hosted_only.is_empty() {
+        let fields = observed.hosted_only.join(", ");
+        notes.push(format!(
+            "{fields}: not acted on, since SOA and name servers are up to the server, which Bindery does not \
+             manage"
+        ));
+    }
+    if notes.is_empty() {
+        return (status, reason, message);
+    }
+    let message = format!("{message}; {}", notes.join("; "));
+    match (status, observed.ignored.is_empty()) {
+        // Other fields are only not needed here.
+        (ConditionStatus::False, true) => (status, Reason::Unsupported, message),
+        (ConditionStatus::False, false) => (ConditionStatus::True, Reason::Unsupported, message),
+        (ConditionStatus::True | ConditionStatus::Unknown, _) => (status, reason, message),
+    }
 }
 
 /// The whole status.

@@ -101,8 +101,16 @@ fn status_of_a_healthy_machine(server: Server) -> Result<()> {
         "{answer}"
     );
     ensure!(answer["total"] == 6, "{answer}");
-    let elsewhere = text(&ask(&machine, &["status", "-n", "web"])?)?;
-    has(&elsewhere, &["nothing is declared here"])
+    let elsewhere = ask(&machine, &["status", "-n", "web"])?;
+    ensure!(
+        elsewhere.status.code() == Some(1),
+        "{}",
+        code(elsewhere.status)
+    );
+    has(
+        &printed(&elsewhere),
+        &["nothing is declared in namespace web; there are zones in default"],
+    )
 }
 
 fn status_names_what_is_not_ready(server: Server) -> Result<()> {

@@ -14,12 +14,13 @@ const PAGE: &str = concat!(
 );
 
 /// A fenced block of YAML and the reason why it is not to become ready, if it is not.
-struct Block {
-    yaml: String,
+pub(crate) struct Block {
+    pub(crate) yaml: String,
     reason: Option<String>,
 }
 
-fn blocks(page: &str) -> Vec<Block> {
+/// The fenced blocks of YAML on a page.
+pub(crate) fn blocks(page: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut reason = None;
     let mut yaml: Option<String> = None;

@@ -12,11 +12,13 @@ mod docs;
 mod files;
 mod fleet;
 mod kubectl;
+mod logs;
 mod machine;
 mod manual;
 mod messages;
 mod ownership;
 mod passing;
+mod permissions;
 mod secondaries;
 mod stage;
 mod steady;
@@ -82,6 +84,8 @@ fn trials() -> Vec<Trial> {
         (messages::cases(), Server::Builtin),
         (access::cases(), Server::Builtin),
         (cluster::cases(), Server::Named),
+        (permissions::cases(), Server::Named),
+        (logs::cases(), Server::Builtin),
         (secondaries::cases(), Server::Named),
     ];
     for (cases, server) in once {

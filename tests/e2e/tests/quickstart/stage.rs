@@ -30,21 +30,56 @@ pub(crate) struct Stage {
     pub(crate) scratch: TempDir,
     pub(crate) runtime: Runtime,
     pub(crate) metrics: u16,
+    /// What `bindery` was started with.
+    pub(crate) line: Vec<String>,
     key: Key,
 }
+
+/// Applies a manifest with every right.
+pub(crate) type Apply<'a> = &'a dyn Fn(&str) -> Result<()>;
 
 impl Stage {
     /// Starts all but the secondaries, which are told of changes and may come later.
     pub(crate) fn new(secondaries: &[SocketAddr]) -> Result<Self> {
-        Self::with(secondaries, false)
+        Self::with(secondaries, false, |kubernetes, _| {
+            Ok((admin(kubernetes), Vec::new()))
+        })
+    }
+
+    /// Starts all as the service account `bindery/bindery`, which has the rights that `grant` gives it;
+    /// its kubeconfig is the file `limited`.
+    pub(crate) fn limited(
+        flags: &[&str],
+        grant: impl FnOnce(Apply<'_>) -> Result<()>,
+    ) -> Result<Self> {
+        Self::with(&[], false, |kubernetes, scratch| {
+            let every = admin(kubernetes);
+            grant(&|yaml| {
+                let file = scratch.join("grant.yaml");
+                fs::write(&file, yaml)?;
+                kubectl(&every, &["apply", "-f", &file.display().to_string()]).map(drop)
+            })?;
+            let token = kubectl(&every, &["create", "token", "-n", "bindery", "bindery"])?;
+            let limited = kubernetes.kubeconfig_for(token.trim());
+            let file = scratch.join("limited");
+            fs::write(&file, limited)?;
+            let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+            Ok((file.display().to_string(), flags))
+        })
     }
 
     /// Starts two primaries, of the clusters `external` and `internal`.
     pub(crate) fn of_two_clusters() -> Result<Self> {
-        Self::with(&[], true)
+        Self::with(&[], true, |kubernetes, _| {
+            Ok((admin(kubernetes), Vec::new()))
+        })
     }
 
-    fn with(secondaries: &[SocketAddr], is_split: bool) -> Result<Self> {
+    fn with(
+        secondaries: &[SocketAddr],
+        is_split: bool,
+        login: impl FnOnce(&Kubernetes, &Path) -> Result<(String, Vec<String>)>,
+    ) -> Result<Self> {
         let runtime = Runtime::new().context("a runtime needs only threads")?;
         let scratch = tempfile::tempdir()?;
         let kubernetes = runtime.block_on(Kubernetes::start())?;
@@ -54,8 +89,8 @@ impl Stage {
         };
         let options = options(&key, scratch.path().join("named"), free_address()?, role)?;
         let primary = runtime.block_on(Named::start(options))?;
-        let kubeconfig = kubernetes.kubeconfig().display().to_string();
-        install_kinds(&kubeconfig)?;
+        install_kinds(&admin(&kubernetes))?;
+        let (kubeconfig, flags) = login(&kubernetes, scratch.path())?;
         let metrics = free_port()?;
         let mut line = vec![
             "run".to_owned(),
@@ -83,8 +118,9 @@ impl Stage {
         }
         let others = secondaries.iter();
         line.extend(others.map(|other| format!("--nameserver=secondary={other}")));
-        let line: Vec<&str> = line.iter().map(String::as_str).collect();
-        let process = Process::start(&line, scratch.path(), 0)?;
+        line.extend(flags);
+        let words: Vec<&str> = line.iter().map(String::as_str).collect();
+        let process = Process::start(&words, scratch.path(), 0)?;
         Ok(Self {
             process,
             primary,
@@ -93,6 +129,7 @@ impl Stage {
             scratch,
             runtime,
             metrics,
+            line,
             key,
         })
     }
@@ -142,15 +179,7 @@ impl Stage {
     }
 
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<String> {
-        let kubeconfig = format!("--kubeconfig={}", self.kubernetes.kubeconfig().display());
-        let output = Command::new(bindery_e2e::program::kubectl()?)
-            .arg(kubeconfig)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .output()
-            .context("cannot run kubectl")?;
-        text(&output)
-            .with_context(|| format!("kubectl {}\n{}", arguments.join(" "), self.process.err()))
+        kubectl(&admin(&self.kubernetes), arguments).with_context(|| self.process.err())
     }
 
     pub(crate) fn kubectl_apply(&self, yaml: &str) -> Result<()> {
@@ -188,6 +217,21 @@ impl Stage {
     pub(crate) fn resolves(&self, name: &str, rtype: &str, wanted: &str) -> Result<()> {
         resolves_at(self.primary.address(), name, rtype, wanted)
     }
+}
+
+/// The kubeconfig with every right.
+fn admin(kubernetes: &Kubernetes) -> String {
+    kubernetes.kubeconfig().display().to_string()
+}
+
+fn kubectl(kubeconfig: &str, arguments: &[&str]) -> Result<String> {
+    let output = Command::new(bindery_e2e::program::kubectl()?)
+        .arg(format!("--kubeconfig={kubeconfig}"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot run kubectl")?;
+    text(&output).with_context(|| format!("kubectl {}", arguments.join(" ")))
 }
 
 /// What `dig +short` says at an address.

@@ -2,7 +2,11 @@ use super::*;
 use crate::ask::fixture::{TOWN, book};
 
 fn explained(kind: Kind, name: &str) -> Vec<String> {
-    let book = book(TOWN);
+    explained_in(TOWN, kind, name)
+}
+
+fn explained_in(town: &str, kind: Kind, name: &str) -> Vec<String> {
+    let book = book(town);
     let id = book
         .named(kind, "default", name)
         .expect("it is in the town");
@@ -72,5 +76,53 @@ fn a_zone_has_a_way_too() {
     assert_eq!(
         lines.last().map(String::as_str),
         Some("it is served as declared")
+    );
+}
+
+#[test]
+fn a_step_that_failed_for_a_part_has_no_check_mark() {
+    let town = format!(
+        "{TOWN}---
+kind: DNSEndpoint
+metadata:
+  name: shop
+  finalizers: [bindery.dev/dns]
+  annotations: {{bindery.dev/published: shop.example.com. 300 IN A 192.0.2.5}}
+spec:
+  endpoints:
+  - {{dnsName: shop.example.com, recordType: A, targets: [192.0.2.5]}}
+  - {{dnsName: bad.example.com, recordType: A, targets: [nowhere]}}
+  - {{dnsName: shop.example.net, recordType: A, targets: [192.0.2.5]}}
+status:
+  conditions:
+  - {{type: Accepted, status: 'False', reason: PartiallyAccepted, message: not all, observedGeneration: 1}}
+  - {{type: Programmed, status: 'True', reason: Programmed, message: served, observedGeneration: 1}}
+"
+    );
+    let lines = explained_in(&town, Kind::DnsEndpoint, "shop");
+    assert_eq!(
+        lines[2],
+        "!  claim         shop.example.com. 300 IN A 192.0.2.5"
+    );
+    assert!(
+        lines[3].contains("spec.endpoints[1].targets[0]"),
+        "{lines:?}"
+    );
+    assert!(
+        lines[4].starts_with("!  zone          NoMatchingZone: "),
+        "{lines:?}"
+    );
+    assert!(lines[7].starts_with("✓  written down"), "{lines:?}");
+    assert_eq!(lines.last().map(String::as_str), Some("it stops at: claim"));
+}
+
+#[test]
+fn a_server_that_is_late_has_no_check_mark() {
+    let late = "{address: '127.0.0.1:5301', role: secondary, serial: 6, ready: false}";
+    let town = TOWN.replace("ready: true}]", &format!("ready: true}}, {late}]"));
+    let lines = explained_in(&town, Kind::ARecord, "www");
+    assert!(
+        lines.contains(&"!  servers       127.0.0.1:5300 primary serial 7 ready".to_owned()),
+        "{lines:?}"
     );
 }

@@ -8,7 +8,7 @@ use bindery_sources::meta::{FINALIZER, PUBLISHED};
 use bindery_sources::{Decision, Id, Life, Meta, Spec, Step, ZoneStanding};
 use serde_json::Value;
 
-use super::Way;
+use super::{Said, Way};
 use crate::ask::book::Book;
 use crate::ask::thing::{Server, Thing};
 use crate::live::Mood;
@@ -19,9 +19,6 @@ const ZONE: &str = "zone";
 const WRITTEN: &str = "written down";
 const SERVERS: &str = "servers";
 const SERVED: &str = "served";
-
-/// What a step says: what was done, or why it is not.
-type Said = Result<Vec<String>, Vec<String>>;
 
 /// The way of an object.
 pub(super) fn way(mut book: Book, id: &Id) -> Way {
@@ -51,13 +48,11 @@ fn object(meta: &Meta, thing: &Thing) -> Said {
     let finalizer = if meta.held { FINALIZER } else { "not set yet" };
     let line = format!("generation {}, finalizer {finalizer}", meta.generation);
     match meta.life {
-        Life::Alive => Ok(vec![line]),
+        Life::Alive => Said::Done(vec![line]),
         Life::Deleting => {
             let gone = "it is being deleted, and goes when its records are gone from DNS";
-            Err([line, gone.to_owned()]
-                .into_iter()
-                .chain(told(thing))
-                .collect())
+            let lines = [line, gone.to_owned()].into_iter();
+            Said::Stopped(lines.chain(told(thing)).collect())
         }
     }
 }
@@ -68,6 +63,7 @@ fn decide(book: &mut Book, id: &Id) -> (Decision, Vec<Claim>) {
     let nothing = || Decision {
         zones: Vec::new(),
         problems: Vec::new(),
+        notes: Vec::new(),
         wishes: 0,
         step: Step::Hold,
         settled: None,
@@ -102,16 +98,20 @@ fn claim(thing: &Thing, decision: &Decision, claims: &[Claim]) -> Said {
         // Without a zone the name is not complete, and is shown as its author wrote it.
         lines = wishes(thing);
     }
-    let stops = lines.is_empty();
+    let (is_empty, is_whole) = (lines.is_empty(), mistakes.is_empty());
     lines.extend(mistakes);
-    if stops { Err(lines) } else { Ok(lines) }
+    match (is_empty, is_whole) {
+        (true, _) => Said::Stopped(lines),
+        (false, false) => Said::Partly(lines),
+        (false, true) => Said::Done(lines),
+    }
 }
 
 /// Mistakes in the object itself, and what lies outside of it.
 fn sorted(problems: &[Problem]) -> (Vec<String>, Vec<String>) {
     let (inside, outside): (Vec<&Problem>, Vec<&Problem>) = problems
         .iter()
-        .partition(|problem| problem.reason == Reason::Invalid);
+        .partition(|problem| matches!(problem.reason, Reason::Invalid | Reason::Unsupported));
     let inside = inside.iter().map(ToString::to_string).collect();
     let outside = outside
         .iter()
@@ -144,6 +144,7 @@ fn wishes(thing: &Thing) -> Vec<String> {
 
 fn zone(book: &Book, thing: &Thing, decision: &Decision) -> Said {
     let (_, mut lines) = sorted(&decision.problems);
+    let is_whole = lines.is_empty();
     let labels = thing.metadata.labels.clone().unwrap_or_default();
     if decision.zones.is_empty() {
         if thing.kind != bindery_core::Kind::DnsEndpoint {
@@ -153,7 +154,7 @@ fn zone(book: &Book, thing: &Thing, decision: &Decision) -> Said {
                 .filter(|(_, zone)| zone.namespace() == thing.namespace());
             lines.extend(here.map(|(id, zone)| format!("{id} selects {}", selects(zone))));
         }
-        return Err(lines);
+        return Said::Stopped(lines);
     }
     for id in &decision.zones {
         let zone = book.zone(id).and_then(|view| view.key());
@@ -163,7 +164,11 @@ fn zone(book: &Book, thing: &Thing, decision: &Decision) -> Said {
             lines.push(why(thing, zone, &labels));
         }
     }
-    Ok(lines)
+    if is_whole {
+        Said::Done(lines)
+    } else {
+        Said::Partly(lines)
+    }
 }
 
 /// Why an object is in a zone.
@@ -246,59 +251,57 @@ fn written(meta: &Meta, claims: &[Claim], thing: &Thing) -> Said {
     if missing.is_empty() && meta.held {
         let s = if lines.len() == 1 { "" } else { "s" };
         let line = format!("{} line{s} in the annotation {PUBLISHED}", lines.len());
-        return Ok(vec![line]);
+        return Said::Done(vec![line]);
     }
     let line = format!("the annotation {PUBLISHED} does not have:");
     let missing = missing.iter().map(ToString::to_string);
-    Err([line]
-        .into_iter()
-        .chain(missing)
-        .chain(told(thing))
-        .collect())
+    let lines = [line].into_iter().chain(missing);
+    Said::Stopped(lines.chain(told(thing)).collect())
 }
 
 fn zone_claim(standing: &ZoneStanding, name: Option<&Name>) -> Said {
     match (standing, name) {
         (ZoneStanding::Invalid(problems), _) => {
-            Err(problems.iter().map(Problem::to_string).collect())
+            Said::Stopped(problems.iter().map(Problem::to_string).collect())
         }
-        (_, Some(name)) => Ok(vec![format!("the zone {name}")]),
-        (_, None) => Err(vec!["it has no valid name".to_owned()]),
+        (_, Some(name)) => Said::Done(vec![format!("the zone {name}")]),
+        (_, None) => Said::Stopped(vec!["it has no valid name".to_owned()]),
     }
 }
 
 fn zone_standing(standing: &ZoneStanding, zone: &Thing) -> Said {
     match standing {
-        ZoneStanding::Active => Ok(vec![format!(
+        ZoneStanding::Active => Said::Done(vec![format!(
             "it is the one of its name; it selects {}",
             selects(zone)
         )]),
-        ZoneStanding::Duplicate(winner) => Err(vec![format!(
+        ZoneStanding::Duplicate(winner) => Said::Stopped(vec![format!(
             "the older {winner} declares the same name: delete one of the two, or change its name"
         )]),
-        ZoneStanding::Invalid(_) => Err(Vec::new()),
+        ZoneStanding::Invalid(_) => Said::Stopped(Vec::new()),
         ZoneStanding::Leaving | ZoneStanding::Succeeded(_) => {
-            Err(vec!["it is being deleted".to_owned()])
+            Said::Stopped(vec!["it is being deleted".to_owned()])
         }
     }
 }
 
 fn zone_written(meta: &Meta) -> Said {
     if meta.held {
-        return Ok(vec![
+        return Said::Done(vec![
             "its finalizer; a zone has no lines of its own".to_owned(),
         ]);
     }
-    Err(vec![format!("its finalizer {FINALIZER} is not set yet")])
+    Said::Stopped(vec![format!("its finalizer {FINALIZER} is not set yet")])
 }
 
 /// The servers of the zones; the first of each has to serve.
 fn servers(book: &Book, zones: &[Id]) -> Said {
     let mut lines = Vec::new();
-    let mut serves = true;
+    let (mut serves, mut is_whole) = (true, true);
     for zone in zones.iter().filter_map(|id| book.thing(id)) {
         let listed = zone.servers();
         serves &= listed.first().is_some_and(|lead| lead.ready);
+        is_whole &= listed.iter().all(|server| server.ready) && zone.row.mood == Mood::Good;
         lines.extend(listed.iter().map(show_server));
         if listed.is_empty() {
             lines.push("the zone's status names no server yet".to_owned());
@@ -307,7 +310,11 @@ fn servers(book: &Book, zones: &[Id]) -> Said {
             lines.extend(told(zone));
         }
     }
-    if serves { Ok(lines) } else { Err(lines) }
+    match (serves, is_whole) {
+        (true, true) => Said::Done(lines),
+        (true, false) => Said::Partly(lines),
+        (false, _) => Said::Stopped(lines),
+    }
 }
 
 fn show_server(server: &Server) -> String {
@@ -321,7 +328,7 @@ fn show_server(server: &Server) -> String {
 
 fn served(thing: &Thing) -> Said {
     if thing.row.mood != Mood::Good {
-        return Err(told(thing).collect());
+        return Said::Stopped(told(thing).collect());
     }
     let conditions = thing.status.get("conditions").and_then(Value::as_array);
     let text = |part, field| Thing::text(part, field).unwrap_or_default();
@@ -340,7 +347,7 @@ fn served(thing: &Thing) -> Said {
         let fact = Thing::text(&thing.status, field);
         lines.extend(fact.map(|fact| format!("{word} {fact}")));
     }
-    Ok(lines)
+    Said::Done(lines)
 }
 
 /// What its status says of why it is not ready.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bindery_core::delta::Delta;
 use bindery_core::zones::{
-    ClaimOutcome, Completion, Hosting, Limits, ReadBack, Sent, Step, Verdict, ZoneContent,
+    ClaimOutcome, Completion, Hosting, Limits, ReadBack, Sent, Step, Tenancy, Verdict, ZoneContent,
     ZoneDeclaration, Zones,
 };
 use bindery_core::{
@@ -17,6 +17,7 @@ use bindery_sources::{self as sources, Id, Meta, ZoneStanding};
 use serde::Serialize;
 
 use crate::ask::book::Book;
+use crate::ask::listing::Sight;
 
 /// How often objects are decided again: first seen, found free, written down, and once more.
 const ROUNDS_MAX: usize = 4;
@@ -78,13 +79,14 @@ pub(super) struct Rehearsed {
 }
 
 /// Plays through what would be written into these zones for the objects of the book.
-pub(super) fn rehearse(book: Book, worlds: Worlds) -> Rehearsed {
+pub(super) fn rehearse(book: Book, worlds: Worlds, sight: Sight) -> Rehearsed {
     let ids: Vec<Id> = book.claimants().map(|(id, _)| Id::clone(id)).collect();
     let mut play = Rehearsal {
         book,
         worlds,
         groups: BTreeMap::new(),
         free: BTreeMap::new(),
+        sight,
         end: Rehearsed::default(),
     };
     for id in &ids {
@@ -118,6 +120,7 @@ struct Rehearsal {
     groups: BTreeMap<Group, Zones>,
     /// Sets that were found to be free, by object.
     free: BTreeMap<Id, BTreeSet<(Group, RecordKey)>>,
+    sight: Sight,
     end: Rehearsed,
 }
 
@@ -208,7 +211,11 @@ impl Rehearsal {
                     owner: Id::clone(id),
                     generation: view.meta.generation,
                     hosting: Hosting::Elsewhere,
-                    tenancy: view.tenancy,
+                    // What was not looked at is not to be taken for a stranger's.
+                    tenancy: match self.sight {
+                        Sight::Whole => view.tenancy,
+                        Sight::OneNamespace => Tenancy::Shared,
+                    },
                     allowed: view.meta.allowed().map(Into::into),
                 };
                 (zone, declaration)

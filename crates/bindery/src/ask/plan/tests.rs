@@ -31,7 +31,7 @@ fn planned(objects: &str, zone: Result<&[&str], &str>) -> Vec<String> {
         group: Group::UNNAMED,
     };
     let worlds = BTreeMap::from([(zone, world)]);
-    let answer = answer(book, places, worlds, Some("default"));
+    let answer = answer(book, places, worlds, (Some("default"), Sight::Whole));
     serde_json::to_string(&answer).expect("it is plain data");
     lines(&answer, Paint::Plain)
 }
@@ -129,4 +129,21 @@ fn a_zone_that_cannot_be_read_says_why() {
         "example.com. dnszone/default/example-com at 127.0.0.1:5300"
     );
     assert!(lines[1].contains("nobody answers"), "{lines:?}");
+}
+
+#[test]
+fn an_exclusive_zone_keeps_its_glue_and_loses_what_others_wrote() {
+    let town = TOWN.replace(
+        "zoneName: example.com,",
+        "zoneName: example.com, exclusive: true,",
+    );
+    let zone: &[&str] = &[
+        "example.com. 300 IN NS ns1.example.com.",
+        "ns1.example.com. 300 IN A 192.0.2.53",
+        "www.example.com. 300 IN A 192.0.2.1",
+        "other.example.com. 5 IN A 192.0.2.77",
+    ];
+    let lines = planned(&town, Ok(zone));
+    assert_eq!(lines[1], "  - other.example.com. 5 IN A 192.0.2.77");
+    assert!(lines[2].starts_with("  ! "), "{lines:?}");
 }

@@ -3,7 +3,7 @@ use crate::ask::fixture::{TOWN, book};
 
 #[test]
 fn the_tree_shows_servers_and_what_is_not_ready() {
-    let tree = tree(&book(TOWN), Some("default"));
+    let tree = tree(&book(TOWN), Some("default"), Sight::Whole);
     assert_eq!(
         lines(&tree, Paint::Plain),
         [
@@ -21,7 +21,7 @@ fn the_tree_shows_servers_and_what_is_not_ready() {
 
 #[test]
 fn words_have_the_colour_of_their_mood() {
-    let tree = tree(&book(TOWN), None);
+    let tree = tree(&book(TOWN), None, Sight::Whole);
     let text = lines(&tree, Paint::Colours).join("\n");
     assert!(text.contains("\x1b[32mReady\x1b[0m"), "{text}");
     assert!(text.contains("\x1b[31mConflict\x1b[0m"), "{text}");
@@ -29,14 +29,50 @@ fn words_have_the_colour_of_their_mood() {
 
 #[test]
 fn another_namespace_has_nothing_of_it() {
-    let tree = tree(&book(TOWN), Some("web"));
+    let tree = tree(&book(TOWN), Some("web"), Sight::Whole);
     assert_eq!((tree.ready, tree.total), (0, 0));
-    assert!(lines(&tree, Paint::Plain)[0].contains("-A"));
+    assert_eq!(
+        lines(&tree, Paint::Plain),
+        ["nothing is declared in namespace web; there are zones in default"]
+    );
+}
+
+#[test]
+fn what_is_being_deleted_stands_in_its_zone() {
+    let town = format!(
+        "{TOWN}---
+kind: DNSEndpoint
+metadata:
+  name: shop
+  deletionTimestamp: '2026-01-01T00:00:00Z'
+  finalizers: [bindery.dev/dns]
+  annotations: {{bindery.dev/published: shop.example.com. 300 IN A 192.0.2.5}}
+spec: {{endpoints: [{{dnsName: shop.example.com, recordType: A, targets: [192.0.2.5]}}]}}
+status:
+  conditions: [{{type: Programmed, status: 'False', reason: Held, message: it is held, observedGeneration: 1}}]
+"
+    );
+    let tree = tree(&book(&town), Some("default"), Sight::Whole);
+    let shown = lines(&tree, Paint::Plain);
+    assert_eq!(
+        shown[3],
+        "└─ Deleting  dnsendpoint/default/shop   it is held"
+    );
+}
+
+#[test]
+fn what_could_not_be_seen_is_said() {
+    let tree = tree(&book(TOWN), Some("default"), Sight::OneNamespace);
+    let shown = lines(&tree, Paint::Plain);
+    assert!(
+        shown[shown.len() - 2].contains("you may not list them"),
+        "{shown:?}"
+    );
 }
 
 #[test]
 fn json_has_the_same() {
-    let tree = tree(&book(TOWN), None);
+    let tree = tree(&book(TOWN), None, Sight::Whole);
     let json = serde_json::to_value(&tree).expect("it is plain data");
     let zone = &json["zones"][0];
     assert_eq!(zone["zoneName"], "example.com");

@@ -48,9 +48,7 @@ fn sources(api: &EmbeddedApi, client: kube::Client) -> (Sources, Vec<bindery_kub
     let controllers = Controllers {
         client,
         engine: engine.clone(),
-        settings: Settings {
-            sites: BTreeMap::new(),
-        },
+        settings: Settings::of(&BTreeMap::new()),
         clock: Arc::new(Still),
     };
     let (handle, tasks) = controllers.start(&stop);

@@ -36,6 +36,8 @@ pub(super) struct Bench {
     /// The server of the cluster `inside`, where there is one.
     pub(super) inside: Option<FakeNameServer>,
     tenure: Tenure,
+    /// The namespaces that the controllers look at; none stands for all.
+    pub(super) namespaces: Vec<&'static str>,
     process: Option<Process>,
     _api: EmbeddedApi,
 }
@@ -122,6 +124,7 @@ impl Bench {
             server: FakeNameServer::default(),
             inside: None,
             tenure,
+            namespaces: Vec::new(),
             process: None,
             _api: api,
         }
@@ -140,7 +143,10 @@ impl Bench {
             let servers = Servers::one(address, Arc::new(server.clone()), host);
             groups.insert(group, servers);
         }
-        let settings = Settings::of(&groups);
+        let settings = Settings {
+            namespaces: self.namespaces.iter().map(|&one| one.into()).collect(),
+            ..Settings::of(&groups)
+        };
         let stop = CancellationToken::new();
         let (engine, running) = Engine::start(groups, Limits::default(), &stop);
         let mut tasks = JoinSet::new();
