@@ -63,6 +63,12 @@ impl FaultKind {
         }
     }
 
+    /// Whether the server did not answer, so that nothing is known of it.
+    #[must_use]
+    pub fn is_silence(self) -> bool {
+        matches!(self, Self::Unreachable | Self::Lost)
+    }
+
     /// A short word for metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -46,12 +46,21 @@ pub struct Member {
 /// Something to do about one follower, by its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errand {
-    /// Give this primary what the lead has; at this serial, if any, it had the same.
-    Copy(usize, Option<Serial>),
+    /// Give this primary what the lead has.
+    Copy(usize, Known),
     /// Ask this secondary for its serial.
     Look(usize),
     /// Tell this secondary to look for news, since it did not by itself, and ask it.
     Nudge(usize),
+}
+
+/// What is known of a primary that is to be given what the lead has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// At this serial it had what the lead had.
+    pub same: Option<Serial>,
+    /// What it had at this serial and the lead did not may be taken away.
+    pub sifted: Option<Serial>,
 }
 
 /// How a follower is.
@@ -85,7 +94,7 @@ impl Default for Pace {
         Self {
             first: Duration::from_millis(2),
             behind_max: Duration::from_secs(1),
-            idle: Duration::from_secs(10),
+            idle: Duration::from_secs(1),
             grace: Duration::from_secs(1),
         }
     }
@@ -106,6 +115,8 @@ struct Follower {
     /// The serial at which it was last known to have what the lead has. Another one was made by
     /// somebody else, even if the lead has the same by now.
     copied: Option<Serial>,
+    /// The serial at which it has nothing of others that the lead lacks.
+    sifted: Option<Serial>,
     fault: Option<Fault>,
     busy: bool,
     attempts: u32,
@@ -122,6 +133,7 @@ impl Fleet {
             role: member.role,
             serial: None,
             copied: None,
+            sifted: None,
             fault: None,
             busy: false,
             attempts: 0,
@@ -139,12 +151,52 @@ impl Fleet {
         if self.target == Some(serial) {
             return;
         }
+        if self.target.is_some_and(|target| target.newer_than(serial)) {
+            self.forget_copies();
+        }
         self.target = Some(serial);
         for follower in &mut self.followers {
             if follower.serial != Some(serial) {
                 follower.attempts = 0;
                 follower.not_before = now;
                 follower.behind_since.get_or_insert(now);
+            }
+        }
+    }
+
+    /// The lead lost what it had: no serial stands for the same on two servers any more.
+    pub fn forget_copies(&mut self) {
+        for follower in &mut self.followers {
+            (follower.copied, follower.sifted) = (None, None);
+        }
+    }
+
+    /// A primary has records, at this serial, that the lead lacks. Where none of them is to be kept they
+    /// may go; else it is looked at again when the lead has them too.
+    pub fn differs(&mut self, index: usize, sifted: Option<Serial>, now: Duration) {
+        if let Some(follower) = self.followers.get_mut(index) {
+            follower.sifted = sifted;
+            // A serial would say that it has what the lead has.
+            follower.serial = None;
+            follower.fault = None;
+            follower.busy = false;
+            follower.behind_since.get_or_insert(now);
+            follower.not_before = now;
+        }
+    }
+
+    /// The newest serial that some follower has.
+    #[must_use]
+    pub fn newest(&self) -> Option<Serial> {
+        let serials = self.followers.iter().filter_map(|one| one.serial);
+        serials.reduce(|one, other| if other.newer_than(one) { other } else { one })
+    }
+
+    /// A server answers again: whoever could not be asked is asked at once.
+    pub fn revive(&mut self, now: Duration) {
+        for follower in &mut self.followers {
+            if follower.fault.is_some() {
+                follower.not_before = now;
             }
         }
     }
@@ -157,7 +209,13 @@ impl Fleet {
         let follower = &mut self.followers[index];
         follower.busy = true;
         Some(match follower.role {
-            Role::Primary => Errand::Copy(index, follower.copied),
+            Role::Primary => Errand::Copy(
+                index,
+                Known {
+                    same: follower.copied,
+                    sifted: follower.sifted.take(),
+                },
+            ),
             Role::Secondary if follower.attempts >= NUDGE_AFTER => Errand::Nudge(index),
             Role::Secondary => Errand::Look(index),
         })
@@ -221,12 +279,14 @@ impl Fleet {
             .reduce(|one, other| if other.newer_than(one) { other } else { one })
     }
 
-    /// Whether every follower has this serial or a newer one.
+    /// Whether every follower has this serial or a later one of the lead. One that is ahead of the lead
+    /// has something else.
     #[must_use]
     pub fn has(&self, serial: Serial) -> bool {
+        let is_ahead = |has: Serial| self.target.is_some_and(|target| has.newer_than(target));
         self.followers.iter().all(|one| {
             one.serial
-                .is_some_and(|has| has == serial || has.newer_than(serial))
+                .is_some_and(|has| (has == serial || has.newer_than(serial)) && !is_ahead(has))
         })
     }
 
@@ -333,7 +393,7 @@ mod tests {
     fn every_follower_is_visited_once_at_a_time_until_it_has_the_serial() {
         let mut fleet = fleet();
         fleet.aim(Serial(5), at(0));
-        assert_eq!(fleet.next(at(0)), Some(Errand::Copy(0, None)));
+        assert_eq!(fleet.next(at(0)), Some(Errand::Copy(0, Known::default())));
         assert_eq!(fleet.next(at(0)), Some(Errand::Look(1)));
         assert_eq!(fleet.next(at(0)), None);
         fleet.complete(0, Ok(Serial(5)), &PACE, at(1));

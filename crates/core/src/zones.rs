@@ -8,9 +8,11 @@ mod cuts;
 mod drift;
 mod followers;
 mod guard;
+mod losses;
 mod mending;
 mod own;
 mod protocol;
+mod silence;
 mod steps;
 mod verdict;
 
@@ -71,6 +73,8 @@ pub struct Zones {
     zone_news: BTreeSet<Name>,
     work: BTreeSet<Name>,
     timers: BTreeSet<(Duration, Name)>,
+    /// Servers that do not answer, by position, the lead being 0.
+    silent: BTreeMap<usize, Fault>,
 }
 
 #[expect(
@@ -135,6 +139,8 @@ struct Zone {
     fleet: Fleet,
     /// What waits for them.
     spreading: followers::Spreading,
+    /// What the lead lost.
+    losses: losses::Losses,
 }
 
 /// A set on its way.
@@ -179,6 +185,9 @@ impl Zones {
         if reopened {
             zone.fleet = Fleet::new(&self.followers);
         }
+        if zone.serial.is_none() {
+            zone.losses.suppose(declaration.serial_floor);
+        }
         let renamed = zone.own.replace(&declaration);
         let exclusive = declaration.tenancy == Tenancy::Exclusive;
         let allowed = declaration.allowed.clone();
@@ -206,6 +215,7 @@ impl Zones {
         zone.declared = None;
         zone.let_go();
         zone.parent.retire();
+        zone.losses.let_go();
         zone.spreading = followers::Spreading::default();
         zone.mends.clear();
         self.claim_again(name);

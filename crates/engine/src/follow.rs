@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use bindery_core::{
     Change, Expect, Fault, FaultKind, Name, Record, RecordData, RecordKey, RecordType, Serial,
     delta::{Delta, Steps},
+    fleet::Known,
     zones::{ZoneContent, restored},
 };
+use futures::future::join_all;
 
 use crate::{Servers, Station, ports::NameServer};
 
@@ -24,21 +26,44 @@ pub(crate) async fn open(
         let message = "no server is managed here that could serve this zone";
         return Err(Fault::new(FaultKind::NoSuchZone, message));
     };
-    let mut newest: Option<(Serial, &Station)> = None;
-    for follower in servers.followers.iter() {
-        if let Ok(serial) = follower.server.serial(zone).await
-            && newest.is_none_or(|(seen, _)| serial.newer_than(seen))
-        {
-            newest = Some((serial, follower));
-        }
-    }
+    let newest = newest(servers, zone).await;
     let rescued = match newest {
         Some((_, follower)) => follower.server.transfer(zone).await.ok(),
         None => None,
     };
-    let records = restored(records, rescued, newest.map(|(serial, _)| serial));
-    host.create(zone, &records).await?;
+    // Where nobody else has a copy, what the server's own files still hold is better than nothing.
+    if rescued.is_some() || !host.mend(zone).await? {
+        let records = restored(records, rescued, newest.map(|(serial, _)| serial));
+        host.create(zone, &records).await?;
+    }
     lead.server.transfer(zone).await
+}
+
+/// The newest version of a zone that another server has, if it is newer than this.
+pub(crate) async fn rescue(servers: &Servers, zone: &Name, than: Serial) -> Option<ZoneContent> {
+    let (serial, follower) = newest(servers, zone).await?;
+    if !serial.newer_than(than) {
+        return None;
+    }
+    follower.server.transfer(zone).await.ok()
+}
+
+/// The server beside the lead that has the newest serial of a zone. All are asked at once, so one that is
+/// silent holds the others up no longer than itself.
+async fn newest<'a>(servers: &'a Servers, zone: &Name) -> Option<(Serial, &'a Station)> {
+    let ask = |follower: &'a Station| async move {
+        let serial = follower.server.serial(zone).await;
+        serial.ok().map(|serial| (serial, follower))
+    };
+    let answers = join_all(servers.followers.iter().map(ask)).await;
+    let newer = |one: (Serial, &'a Station), other: (Serial, &'a Station)| {
+        if other.0.newer_than(one.0) {
+            other
+        } else {
+            one
+        }
+    };
+    answers.into_iter().flatten().reduce(newer)
 }
 
 /// Deletes a zone from every server that Bindery manages.
@@ -78,8 +103,15 @@ pub(crate) async fn nudge(
     look(lead, follower, zone).await
 }
 
-/// Brings another primary to what the lead has, and returns its serial. It had the same at the serial
-/// `known`.
+/// What became of a primary that was to be given what the lead has.
+pub(crate) enum Copied {
+    /// It has this serial now.
+    At(Serial),
+    /// Nothing was written: at this serial it has records that the lead does not, maybe of others.
+    Differs(Serial, Vec<Record>),
+}
+
+/// Brings another primary to what the lead has.
 ///
 /// It ends with the lead's serial, unless somebody wrote there meanwhile; then the serials differ and
 /// the next round compares everything.
@@ -87,8 +119,8 @@ pub(crate) async fn copy(
     lead: &Station,
     follower: &Station,
     zone: &Name,
-    known: Option<Serial>,
-) -> Result<Serial, Fault> {
+    known: Known,
+) -> Result<Copied, Fault> {
     copy_once(lead, follower, zone, known)
         .await
         .map_err(|fault| at(follower, &fault))
@@ -98,32 +130,38 @@ async fn copy_once(
     lead: &Station,
     follower: &Station,
     zone: &Name,
-    known: Option<Serial>,
-) -> Result<Serial, Fault> {
+    known: Known,
+) -> Result<Copied, Fault> {
     let server = &*follower.server;
     let from = match (server.soa(zone).await, &follower.host) {
         (Ok(soa), _) => soa,
-        (Err(fault), Some(host)) if fault.kind == FaultKind::NoSuchZone => {
+        // One that cannot be loaded is rebuilt as well.
+        (Err(fault), Some(host)) if has_nothing(&fault) => {
             let content = lead.server.transfer(zone).await?;
             host.create(zone, &records(&content)).await?;
-            return server.serial(zone).await;
+            return server.serial(zone).await.map(Copied::At);
         }
         (Err(fault), _) => return Err(fault),
     };
     let serial = serial_of(&from);
     // A serial that we did not see ourselves may be one of the lead's by chance.
-    if known != Some(serial) {
-        return compare(lead, server, zone).await;
+    if known.same != Some(serial) {
+        return compare((lead, follower), zone, known).await;
     }
     match lead.server.changes_since(zone, serial).await? {
-        Delta::UpToDate(_) => Ok(serial),
-        Delta::Steps(steps) => mirror(server, zone, &from, steps).await,
-        Delta::Whole(_) => compare(lead, server, zone).await,
+        Delta::UpToDate(_) => Ok(Copied::At(serial)),
+        Delta::Steps(steps) => mirror(server, zone, &from, steps).await.map(Copied::At),
+        Delta::Whole(_) => compare((lead, follower), zone, known).await,
     }
 }
 
-/// Gives a server what the lead has, whatever it has now.
-async fn compare(lead: &Station, server: &dyn NameServer, zone: &Name) -> Result<Serial, Fault> {
+/// Gives a primary what the lead has, whatever it has now, unless it may have something of others.
+async fn compare(
+    (lead, follower): (&Station, &Station),
+    zone: &Name,
+    known: Known,
+) -> Result<Copied, Fault> {
+    let server = &*follower.server;
     let (content, standing) = (
         lead.server.transfer(zone).await?,
         server.transfer(zone).await?,
@@ -131,10 +169,45 @@ async fn compare(lead: &Station, server: &dyn NameServer, zone: &Name) -> Result
     let soa = Steps::between(zone, &content, &standing).map(|steps| steps.to);
     let steps = Steps::between(zone, &standing, &content);
     let (Some(from), Some(steps)) = (soa, steps) else {
-        return Ok(standing.serial);
+        return Ok(Copied::At(standing.serial));
     };
+    let extra = extra(&steps);
+    let is_sifted = known.sifted == Some(standing.serial);
+    if !extra.is_empty() && !is_sifted {
+        // Somebody wrote there. An older version than we know has nothing new in it.
+        let wrote = match known.same {
+            Some(same) => standing.serial.newer_than(same),
+            None => !content.serial.newer_than(standing.serial),
+        };
+        if wrote {
+            return Ok(Copied::Differs(standing.serial, extra));
+        }
+        let server = &*follower.member.address;
+        let (first, count) = (extra.first().map(ToString::to_string), extra.len());
+        tracing::info!(%zone, server, count, first, "an older version of a zone is replaced");
+    }
+    write_all(server, zone, (&from, &standing, &content), steps)
+        .await
+        .map(Copied::At)
+}
+
+/// The records that go without another of their set coming instead.
+fn extra(steps: &Steps) -> Vec<Record> {
+    let came = |gone: &&Record| {
+        let same = |added: &Record| added.name == gone.name && added.data == gone.data;
+        !steps.added.iter().any(same)
+    };
+    steps.removed.iter().filter(came).cloned().collect()
+}
+
+async fn write_all(
+    server: &dyn NameServer,
+    zone: &Name,
+    (from, standing, content): (&Record, &ZoneContent, &ZoneContent),
+    steps: Steps,
+) -> Result<Serial, Fault> {
     if content.serial.newer_than(standing.serial) {
-        return mirror(server, zone, &from, steps).await;
+        return mirror(server, zone, from, steps).await;
     }
     // The same serial by chance: with its own differences the server goes ahead, and the lead goes
     // beyond it.
@@ -190,6 +263,11 @@ pub(crate) fn renewal(soa: &Record) -> Change {
         add: vec![soa.data.clone()],
         ttl: soa.ttl,
     }
+}
+
+/// Whether a server has nothing of a zone to serve: it does not know it, or cannot load it (SERVFAIL).
+fn has_nothing(fault: &Fault) -> bool {
+    matches!(fault.kind, FaultKind::NoSuchZone | FaultKind::Refused(2))
 }
 
 pub(crate) fn nobody() -> Fault {

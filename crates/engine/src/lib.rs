@@ -13,6 +13,7 @@ mod engine;
 mod follow;
 mod histogram;
 mod metrics;
+mod probe;
 mod runner;
 mod story;
 pub mod supervisor;

@@ -58,6 +58,8 @@ impl Metrics {
             Completion::Checked(Ok(_))
             | Completion::Closed(Ok(()))
             | Completion::Renewed(_, Ok(()))
+            | Completion::Rescued(_)
+            | Completion::Differs(..)
             | Completion::Followed(_, Ok(_)) => {}
             Completion::Sent(sent) => {
                 add(&self.batches, 1);

@@ -58,14 +58,22 @@ pub trait NameServer: Send + Sync + 'static {
 
 /// Creates and deletes zones, where Bindery manages the server.
 pub trait ZoneHost: Send + Sync + 'static {
-    /// Makes sure that the zone exists. A zone that exists already is left as it is; a new one
-    /// starts with `records`, its SOA and NS among them. A secondary may start with them too, or
-    /// fetch the zone; without records it fetches it.
+    /// Makes sure that the zone exists. A zone that is served already is left as it is; a new one
+    /// starts with `records`, its SOA and NS among them, and so does one that the server has and cannot
+    /// load, whose files are put aside. A secondary may start with them too, or fetch the zone; without
+    /// records it fetches it.
     fn create<'a>(
         &'a self,
         zone: &'a Name,
         records: &'a [Record],
     ) -> BoxFuture<'a, Result<(), Fault>>;
+
+    /// Tries to serve a zone that the server has and cannot load from what of its own files can still be
+    /// read, and says whether that worked. What it serves then may be an older version.
+    fn mend<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<bool, Fault>> {
+        let _nothing_to_mend = zone;
+        Box::pin(std::future::ready(Ok(false)))
+    }
 
     /// Has a secondary look for news of a zone at once.
     fn refresh<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>>;

@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     commit::send_changes,
     engine::{Desk, Input, Servers, Shared, Subject, lock},
-    follow::{close, copy, look, nobody, nudge, open, renewal},
+    follow::{Copied, close, copy, look, nobody, nudge, open, renewal, rescue},
+    probe::Probes,
     queue::KeyedQueue,
     story::{Commit, Stories, tell_held, tell_released},
 };
@@ -39,6 +40,7 @@ pub(crate) struct Runner {
     ready: BTreeSet<Name>,
     running: JoinSet<Ended>,
     stories: Stories,
+    probes: Probes,
 }
 
 /// A step that was carried out, and what the log is to tell of it.
@@ -57,6 +59,7 @@ impl Runner {
             shared,
             zones: Zones::new(limits, followers).on(group.clone()),
             group,
+            probes: Probes::new(&servers),
             servers,
             started,
             ready: BTreeSet::new(),
@@ -93,6 +96,9 @@ impl Runner {
                 () = stop.cancelled() => break,
                 Some(ended) = self.running.join_next() => self.complete(ended),
                 () = inbox.arrival() => self.take_inputs(&inbox, INPUTS_MAX),
+                (server, answer) = self.probes.next(&self.zones) => {
+                    self.zones.hear(server, answer, self.started.elapsed());
+                }
                 () = sleep => self.zones.wake(self.started.elapsed()),
             }
         }
@@ -221,12 +227,17 @@ async fn carry_out(
             let result = server.update(&zone, &renewal).await;
             Completion::Renewed(record, result)
         }
+        Step::Rescue(serial) => Completion::Rescued(rescue(&servers, &zone, serial).await),
         Step::Follow(Errand::Copy(index, known)) => {
             let result = match servers.followers.get(index) {
                 Some(follower) => copy(&servers.lead, follower, &zone, known).await,
                 None => Err(nobody()),
             };
-            Completion::Followed(index, result)
+            match result {
+                Ok(Copied::At(serial)) => Completion::Followed(index, Ok(serial)),
+                Ok(Copied::Differs(serial, records)) => Completion::Differs(index, serial, records),
+                Err(fault) => Completion::Followed(index, Err(fault)),
+            }
         }
         Step::Follow(Errand::Nudge(index)) => {
             let result = match servers.followers.get(index) {

@@ -203,6 +203,9 @@ impl Context {
         }
         // Reading is most of the work, so it is done without the lock.
         let (spec, status) = (object.spec(), object.status());
+        if meta.object.kind == Kind::DnsZone {
+            self.state().tell_serial(&meta.object, &status);
+        }
         let (meta, status) = (meta.recalling(&status), Seen::read(&status));
         let labels = object.metadata.labels.unwrap_or_default();
         let object = Object::new(meta, labels, spec);

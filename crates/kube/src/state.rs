@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use bindery_core::zones::{ClaimOutcome, SyncEvent, Verdict, Withdrawal, ZoneEvent};
 use bindery_core::{
-    Backoff, Failures, Few, Group, Kind, ObjectRef, Reason, RecordKey, Uid, ZoneKey, pack,
+    Backoff, Failures, Few, Group, Kind, ObjectRef, Reason, RecordKey, Serial, Uid, ZoneKey, pack,
 };
 use bindery_sources::{Catalog, Groups, Id, Meta, Object};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::cluster::Watched;
@@ -28,6 +29,8 @@ pub(crate) struct State {
     pub(crate) zone_events: BTreeMap<ZoneKey, ZoneEvent>,
     /// Which objects are in which zone.
     pub(crate) members: BTreeMap<Id, Members>,
+    /// The newest serial that the status of each zone object tells.
+    pub(crate) serials: BTreeMap<Id, Serial>,
 }
 
 /// How far one object is.
@@ -193,6 +196,19 @@ impl State {
         known.is_some_and(|known| known.version >= meta.version)
     }
 
+    /// Notes the newest serial that a zone object's status tells.
+    pub(crate) fn tell_serial(&mut self, zone: &Id, status: &Value) {
+        let servers = status["servers"].as_array().map_or(&[][..], Vec::as_slice);
+        let serials = servers.iter().filter_map(|server| {
+            let serial = server["serial"].as_u64()?;
+            u32::try_from(serial).ok().map(Serial)
+        });
+        let newer = |one: Serial, other: Serial| if other.newer_than(one) { other } else { one };
+        if let Some(newest) = serials.reduce(newer) {
+            self.serials.insert(Id::clone(zone), newest);
+        }
+    }
+
     /// Notes that a zone object declares a zone; what was said of it before counts no longer.
     pub(crate) fn own(&mut self, object: &Id, zone: &ZoneKey) {
         self.declarers.insert(zone.clone(), Id::clone(object));
@@ -330,6 +346,7 @@ impl State {
     /// Forgets an object that is gone, and returns the zones that it was in.
     pub(crate) fn forget(&mut self, id: &ObjectRef) -> Few<Id> {
         self.catalog.bury(id);
+        self.serials.remove(id);
         let Some((id, progress)) = self.progress.remove_entry(id) else {
             return Few::default();
         };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bindery_core::zones::{Hosting, Tenancy, ZoneDeclaration, ZoneEvent, ZoneState};
-use bindery_core::{ConditionType, FaultKind, Kind, Record, ZoneKey};
+use bindery_core::{ConditionType, FaultKind, Kind, Record, Serial, ZoneKey};
 use bindery_sources::{Id, Life, Meta, MetadataPatch, ZoneStanding};
 use tokio::time::Instant;
 
@@ -57,6 +57,8 @@ struct Observed {
     /// Fields that it sets and that are acted on only where Bindery serves the zone.
     hosted_only: Vec<&'static str>,
     standing: ZoneStanding,
+    /// The newest serial that its status tells of the one zone that it has.
+    serial_floor: Option<Serial>,
     /// The zones that it has or may have on servers.
     places: BTreeMap<ZoneKey, Place>,
 }
@@ -180,7 +182,11 @@ fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Observed> {
         (zone, place)
     };
     let lead = ctx.settings.sites.get(view.group).map(|site| &*site.lead);
+    // While an object has several zones, nobody knows whose serials its status tells.
+    let is_only = places.len() == 1 && zone.as_ref().is_some_and(|zone| places.contains(zone));
+    let told = state.serials.get(object).copied();
     Some(Observed {
+        serial_floor: told.filter(|_| is_only),
         meta: view.meta.clone(),
         records: view.name.map_or_else(Vec::new, |zone| {
             hosts::with_addresses(zone, view.records, lead.unwrap_or_default())
@@ -361,6 +367,7 @@ fn declare(object: &Id, ctx: &Context, observed: &Observed, (zone, what): (ZoneK
             Declared::Leaving | Declared::TakenBack => Tenancy::Shared,
         },
         allowed: observed.meta.allowed().map(Into::into),
+        serial_floor: observed.serial_floor,
     };
     let mut state = ctx.state();
     state.own(object, &zone);

@@ -1,12 +1,13 @@
 //! A name server in memory that behaves as RFC 2136 says and fails when it is told to.
 
+mod content;
 mod history;
 mod stranger;
 
 pub use stranger::{Meddling, is_strange};
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -15,22 +16,22 @@ use std::{
 };
 
 use bindery_core::{
-    Change, Expect, Fault, FaultKind, Name, Record, RecordData, RecordKey, RecordSet, RecordType,
-    Serial, Soa,
+    Change, Fault, FaultKind, Name, Record, RecordData, RecordKey, RecordSet, RecordType, Serial,
     delta::{Delta, Steps},
     zones::{ReadBack, ZoneContent},
 };
 use bindery_engine::ports::{NameServer, ZoneHost};
 use futures::future::BoxFuture;
+use tokio::time::Instant;
 
+use self::content::{NXRRSET, REFUSED, add, advance, check, content, find, remove, soa_of};
 use self::history::History;
 
-/// Response code of a refused request (RFC 1035).
-const REFUSED: u16 = 5;
-/// Response code of a set that exists though it should not (RFC 2136).
-const YXRRSET: u16 = 7;
-/// Response code of a set that does not exist as it should (RFC 2136).
-const NXRRSET: u16 = 8;
+/// Response code of a server that cannot load a zone (RFC 1035).
+const SERVFAIL: u16 = 2;
+
+/// How long a serial is served before every status that tells it must have been written, crashes and all.
+const TOLD_AFTER: Duration = Duration::from_secs(10);
 
 /// What a request to the server asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +85,22 @@ pub struct FakeNameServer {
     history: Arc<Mutex<History>>,
     faults: Arc<dyn Faults>,
     closed: Arc<AtomicBool>,
+    damage: Arc<Mutex<Damage>>,
     /// Where a secondary fetches its zones; a primary has none.
     primaries: Arc<[Self]>,
+}
+
+/// What became of a server's files, and what came of that.
+#[derive(Default)]
+struct Damage {
+    /// Zones that it has and cannot load.
+    unloadable: BTreeSet<Name>,
+    /// The newest serial that each zone ever had, and since when, until it was deleted on purpose.
+    newest: BTreeMap<Name, (Serial, Instant)>,
+    /// The same of those that were served for long enough to be told in a status.
+    told: BTreeMap<Name, Serial>,
+    /// Zones that were made with an older serial than they had.
+    rewound: Vec<String>,
 }
 
 impl Default for FakeNameServer {
@@ -107,6 +122,7 @@ impl FakeNameServer {
             history: Arc::default(),
             faults: Arc::new(faults),
             closed: Arc::default(),
+            damage: Arc::default(),
             primaries: primaries.into(),
         }
     }
@@ -142,6 +158,53 @@ impl FakeNameServer {
     /// Removes a zone behind everybody's back.
     pub fn lose_zone(&self, zone: &Name) {
         self.work(|zones| zones.remove(zone));
+        self.damage().unloadable.remove(zone);
+    }
+
+    /// Makes a zone's files unreadable: the server has the zone and cannot serve it.
+    pub fn break_zone(&self, zone: &Name) {
+        if self.content(zone).is_some() {
+            self.damage().unloadable.insert(zone.clone());
+        }
+    }
+
+    /// Goes back to an older version of a zone, in which nothing is that the newest does not have: changes
+    /// that added something are lost, with their serials.
+    pub fn lose_changes(&self, zone: &Name, versions: usize) {
+        let older = self.history().before(zone, versions);
+        self.work(|zones| {
+            if let (Some(content), Some(older)) = (zones.get_mut(zone), older) {
+                let stands = content.sets.clone();
+                *content = older;
+                let (serial, is_soa) = (content.serial, |key: &RecordKey| {
+                    key.rtype == RecordType::Soa
+                });
+                content
+                    .sets
+                    .retain(|key, set| is_soa(key) || stands.get(key) == Some(set));
+                advance(content, serial);
+            }
+        });
+        self.history().forget(zone);
+        self.work(|_| ());
+    }
+
+    /// The zones that were made, or made anew, with an older serial than they had before.
+    #[must_use]
+    pub fn rewound(&self) -> Vec<String> {
+        self.damage().rewound.clone()
+    }
+
+    /// The serial that a zone has and the newest that it had, if that is newer.
+    #[must_use]
+    pub fn fallen(&self, zone: &Name) -> Option<(Serial, Serial)> {
+        let has = self.content(zone)?.serial;
+        let (had, _) = self.damage().newest.get(zone).copied()?;
+        had.newer_than(has).then_some((has, had))
+    }
+
+    fn damage(&self) -> MutexGuard<'_, Damage> {
+        self.damage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes one of a zone's record sets behind everybody's back, but for SOA and name servers.
@@ -261,7 +324,33 @@ impl FakeNameServer {
         let mut zones = self.zones();
         let result = work(&mut zones);
         self.history().note(&zones);
+        let mut damage = self.damage();
+        for (zone, content) in zones.iter() {
+            let now = Instant::now();
+            let newest = damage.newest.entry(zone.clone());
+            let (newest, since) = newest.or_insert((content.serial, now));
+            let told = (*since + TOLD_AFTER <= now).then_some(*newest);
+            if content.serial.newer_than(*newest) {
+                (*newest, *since) = (content.serial, now);
+            }
+            if let Some(told) = told {
+                damage.told.insert(zone.clone(), told);
+            }
+        }
         result
+    }
+
+    /// A zone as it can be served.
+    fn find<'a>(
+        &self,
+        zones: &'a mut BTreeMap<Name, ZoneContent>,
+        zone: &Name,
+    ) -> Result<&'a mut ZoneContent, Fault> {
+        if self.damage().unloadable.contains(zone) {
+            let message = format!("SERVFAIL: the zone {zone} is not loaded");
+            return Err(Fault::new(FaultKind::Refused(SERVFAIL), message));
+        }
+        find(zones, zone)
     }
 
     fn zones(&self) -> MutexGuard<'_, BTreeMap<Name, ZoneContent>> {
@@ -275,7 +364,9 @@ impl FakeNameServer {
 
 impl NameServer for FakeNameServer {
     fn transfer<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<ZoneContent, Fault>> {
-        Box::pin(self.serve(Operation::Read, move |zones| find(zones, zone).cloned()))
+        Box::pin(self.serve(Operation::Read, move |zones| {
+            self.find(zones, zone).cloned()
+        }))
     }
 
     fn changes_since<'a>(
@@ -284,7 +375,7 @@ impl NameServer for FakeNameServer {
         serial: Serial,
     ) -> BoxFuture<'a, Result<Delta, Fault>> {
         Box::pin(self.serve(Operation::Read, move |zones| {
-            let content = find(zones, zone)?;
+            let content = self.find(zones, zone)?;
             if content.serial == serial || serial.newer_than(content.serial) {
                 return Ok(Delta::UpToDate(content.serial));
             }
@@ -301,7 +392,7 @@ impl NameServer for FakeNameServer {
         steps: &'a Steps,
     ) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(self.serve(Operation::Write, move |zones| {
-            let content = find(zones, zone)?;
+            let content = self.find(zones, zone)?;
             if soa_of(zone, content)?.data != from.data {
                 return Err(Fault::new(
                     FaultKind::Prerequisite(NXRRSET),
@@ -327,7 +418,7 @@ impl NameServer for FakeNameServer {
 
     fn soa<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<Record, Fault>> {
         Box::pin(self.serve(Operation::Read, move |zones| {
-            let content = find(zones, zone)?;
+            let content = self.find(zones, zone)?;
             soa_of(zone, content)
         }))
     }
@@ -335,7 +426,7 @@ impl NameServer for FakeNameServer {
     fn serial<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<Serial, Fault>> {
         Box::pin(self.serve(Operation::Read, move |zones| {
             self.fetch(zones, zone);
-            Ok(find(zones, zone)?.serial)
+            Ok(self.find(zones, zone)?.serial)
         }))
     }
 
@@ -345,7 +436,7 @@ impl NameServer for FakeNameServer {
         changes: &'a [Change],
     ) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(self.serve(Operation::Write, move |zones| {
-            let content = find(zones, zone)?;
+            let content = self.find(zones, zone)?;
             if self.closed.load(Ordering::SeqCst) {
                 return Err(Fault::new(FaultKind::Refused(REFUSED), "REFUSED: closed"));
             }
@@ -382,7 +473,7 @@ impl NameServer for FakeNameServer {
         keys: &'a [RecordKey],
     ) -> BoxFuture<'a, Result<ReadBack, Fault>> {
         Box::pin(self.serve(Operation::Read, move |zones| {
-            let content = find(zones, zone)?;
+            let content = self.find(zones, zone)?;
             let sets = keys
                 .iter()
                 .map(|key| content.sets.get(key).cloned())
@@ -402,10 +493,39 @@ impl ZoneHost for FakeNameServer {
         records: &'a [Record],
     ) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(self.serve(Operation::Write, move |zones| {
-            zones
+            let mut damage = self.damage();
+            if damage.unloadable.remove(zone) {
+                zones.remove(zone);
+            }
+            let made = zones
                 .entry(zone.clone())
                 .or_insert_with(|| content(records));
+            let is_secondary = !self.primaries.is_empty();
+            if let Some(newest) = damage.told.get(zone).copied()
+                && newest.newer_than(made.serial)
+                && !is_secondary
+            {
+                let rewound = format!("{zone} was at {newest} and was made with {}", made.serial);
+                damage.rewound.push(rewound);
+            }
             Ok(())
+        }))
+    }
+
+    fn mend<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<bool, Fault>> {
+        Box::pin(self.serve(Operation::Write, move |zones| {
+            let is_broken = self.damage().unloadable.contains(zone);
+            let older = self.history().before(zone, 1);
+            let (Some(content), Some(mut older), true) = (zones.get_mut(zone), older, is_broken)
+            else {
+                return Ok(false);
+            };
+            older.sets.retain(|key, set| {
+                key.rtype == RecordType::Soa || content.sets.get(key) == Some(set)
+            });
+            *content = older;
+            self.damage().unloadable.remove(zone);
+            Ok(true)
         }))
     }
 
@@ -419,135 +539,11 @@ impl ZoneHost for FakeNameServer {
     fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(self.serve(Operation::Write, move |zones| {
             zones.remove(zone);
+            let mut damage = self.damage();
+            damage.unloadable.remove(zone);
+            damage.newest.remove(zone);
+            damage.told.remove(zone);
             Ok(())
         }))
     }
-}
-
-fn find<'a>(
-    zones: &'a mut BTreeMap<Name, ZoneContent>,
-    zone: &Name,
-) -> Result<&'a mut ZoneContent, Fault> {
-    let message = format!("the server does not have the zone {zone}; create it there");
-    zones
-        .get_mut(zone)
-        .ok_or_else(|| Fault::new(FaultKind::NoSuchZone, message))
-}
-
-fn soa_of(zone: &Name, content: &ZoneContent) -> Result<Record, Fault> {
-    let set = content
-        .sets
-        .get(&RecordKey::new(zone.clone(), RecordType::Soa));
-    let data = set.and_then(|set| Some((set.ttl, set.data().first()?.clone())));
-    let (ttl, data) = data.ok_or_else(|| Fault::new(FaultKind::Malformed, "no SOA"))?;
-    Ok(Record {
-        name: zone.clone(),
-        ttl,
-        data,
-    })
-}
-
-fn content(records: &[Record]) -> ZoneContent {
-    let mut content = ZoneContent {
-        serial: Serial(1),
-        sets: BTreeMap::new(),
-    };
-    for record in records {
-        let key = RecordKey {
-            name: record.name.clone(),
-            rtype: record.data.rtype(),
-        };
-        add(
-            &mut content,
-            &key,
-            record.ttl,
-            std::slice::from_ref(&record.data),
-        );
-        if let RecordData::Soa(soa) = &record.data {
-            content.serial = Serial(soa.serial);
-        }
-    }
-    content
-}
-
-/// Gives a zone a serial, in its SOA too.
-fn advance(content: &mut ZoneContent, serial: Serial) {
-    content.serial = serial;
-    for set in content.sets.values_mut() {
-        let Some(RecordData::Soa(soa)) = set.data().first() else {
-            continue;
-        };
-        let soa = RecordData::Soa(Box::new(Soa {
-            serial: serial.0,
-            ..(**soa).clone()
-        }));
-        *set = RecordSet::new(set.ttl, [soa]);
-    }
-}
-
-/// Checks a precondition, and a rule that stands for any server's policy: names with the label
-/// `refused` are not accepted.
-fn check(content: &ZoneContent, change: &Change) -> Result<(), Fault> {
-    if change.key.name.labels().any(|label| label == b"refused") {
-        return Err(Fault::new(
-            FaultKind::Refused(REFUSED),
-            "REFUSED: not allowed by policy",
-        ));
-    }
-    let standing = content
-        .sets
-        .get(&change.key)
-        .map_or(&[][..], RecordSet::data);
-    match &change.expect {
-        Expect::Absent if !standing.is_empty() => Err(Fault::new(
-            FaultKind::Prerequisite(YXRRSET),
-            "YXRRSET: the set exists",
-        )),
-        Expect::Exactly(data) if data != standing => Err(Fault::new(
-            FaultKind::Prerequisite(NXRRSET),
-            "NXRRSET: the set is another",
-        )),
-        Expect::Absent | Expect::Exactly(_) | Expect::Anything => Ok(()),
-    }
-}
-
-fn remove(content: &mut ZoneContent, key: &RecordKey, gone: &[RecordData]) {
-    if let Some(set) = content.sets.get(key) {
-        let left: Vec<RecordData> = set
-            .data()
-            .iter()
-            .filter(|data| !gone.contains(data))
-            .cloned()
-            .collect();
-        if left.is_empty() {
-            content.sets.remove(key);
-        } else {
-            let left = RecordSet::new(set.ttl, left);
-            content.sets.insert(key.clone(), left);
-        }
-    }
-}
-
-/// Adds records; what may not stand beside a CNAME is left out silently (RFC 2136 section 3.4.2.2).
-fn add(content: &mut ZoneContent, key: &RecordKey, ttl: u32, data: &[RecordData]) {
-    if data.is_empty() {
-        return;
-    }
-    let is_cname = key.rtype == RecordType::Cname;
-    let clash = content.sets.keys().any(|other| {
-        other.name == key.name
-            && other.rtype != key.rtype
-            && (is_cname || other.rtype == RecordType::Cname)
-    });
-    if clash {
-        return;
-    }
-    let standing = content.sets.get(key).filter(|_| !is_cname);
-    let all = standing
-        .map_or(&[][..], RecordSet::data)
-        .iter()
-        .chain(data)
-        .cloned();
-    let set = RecordSet::new(ttl, all.collect::<Vec<_>>());
-    content.sets.insert(key.clone(), set);
 }

@@ -284,15 +284,27 @@ impl World {
         let all: Vec<&FakeNameServer> = self.servers.iter().chain(&self.inside).collect();
         let number = random.below(all.len());
         let server = all[number];
-        let what = if random.percent(50) {
-            server.lose_zone(&zone);
-            "loses"
-        } else if number == SECONDARY {
-            server.fall_back(&zone);
-            "falls back to an old version of"
-        } else {
-            server.lose_set(&zone, random.below(8));
-            "loses a set of"
+        let what = match random.below(4) {
+            0 => {
+                server.lose_zone(&zone);
+                "loses"
+            }
+            1 if number != SECONDARY => {
+                server.break_zone(&zone);
+                "cannot load"
+            }
+            2 if number != SECONDARY => {
+                server.lose_changes(&zone, 1 + random.below(10));
+                "loses changes of"
+            }
+            _ if number == SECONDARY => {
+                server.fall_back(&zone);
+                "falls back to an old version of"
+            }
+            _ => {
+                server.lose_set(&zone, random.below(8));
+                "loses a set of"
+            }
         };
         self.weather.note(&format!("server {number} {what} {zone}"));
     }
@@ -462,6 +474,9 @@ impl World {
         let deadline = tokio::time::Instant::now() + CALM_MAX;
         loop {
             self.pass(Duration::from_secs(5)).await;
+            if let Some(lie) = self.lies(user).await? {
+                return Err(lie);
+            }
             match self.wrongs(user).await? {
                 wrongs if wrongs.is_empty() => return Ok(()),
                 wrongs if tokio::time::Instant::now() > deadline => {
@@ -498,6 +513,40 @@ impl World {
         }
     }
 
+    /// A zone that says it is ready though its servers differ, or one has an older serial than it had.
+    async fn lies(&self, user: &User) -> Result<Option<String>, String> {
+        let objects = list(user).await?;
+        let says_ready = |zone: &str| {
+            objects.iter().any(|object| {
+                let spec = &object.data["spec"];
+                id(object).starts_with("DNSZone/")
+                    && object.metadata.deletion_timestamp.is_none()
+                    && is_ready(object) == Some(true)
+                    && spec["zoneName"] == zone
+                    && spec["clusterRef"].as_str().unwrap_or_default().is_empty()
+            })
+        };
+        for zone in ZONES.iter().filter(|zone| says_ready(zone)) {
+            let served = self.servers.iter();
+            let served: Vec<Vec<String>> = served.map(|server| server.lines(&name(zone))).collect();
+            if served.iter().any(|lines| *lines != served[0]) {
+                return Ok(Some(format!(
+                    "{zone} says Ready and its servers differ: {served:?}"
+                )));
+            }
+            let fallen = self
+                .servers
+                .iter()
+                .filter_map(|server| server.fallen(&name(zone)));
+            if let Some((has, had)) = fallen.into_iter().next() {
+                return Ok(Some(format!(
+                    "{zone} says Ready at serial {has} after {had}"
+                )));
+            }
+        }
+        Ok(None)
+    }
+
     /// Everything that is not as it should be.
     async fn wrongs(&self, user: &User) -> Result<Vec<String>, String> {
         let objects = user
@@ -510,6 +559,8 @@ impl World {
             .map(|object| format!("{} is still being deleted", id(object)))
             .collect();
         let expected = expected(&objects, &self.taken());
+        let all = self.servers.iter().chain(&self.inside);
+        wrongs.extend(all.flat_map(FakeNameServer::rewound));
         let servers = self.servers.iter().map(|server| ("", server));
         let servers = servers.chain(self.inside.iter().map(|server| (INSIDE, server)));
         let places = ZONES.iter().flat_map(|zone| {

@@ -30,7 +30,11 @@ impl Zones {
                 self.verified(name, &keys, result, now);
             }
             Completion::Renewed(record, result) => self.renewed(name, &record, result, now),
+            Completion::Rescued(content) => self.rescued(name, content),
             Completion::Followed(index, result) => self.followed(name, index, result, now),
+            Completion::Differs(index, serial, records) => {
+                self.differs(name, (index, serial), records, now);
+            }
             Completion::Closed(result) => {
                 let Some(zone) = self.known.get_mut(name) else {
                     return;
@@ -66,6 +70,8 @@ impl Zones {
             | Completion::Sent(_)
             | Completion::Verified(..)
             | Completion::Renewed(..)
+            | Completion::Rescued(_)
+            | Completion::Differs(..)
             | Completion::Followed(_, Err(_))
             | Completion::Closed(_) => false,
         }
@@ -80,6 +86,7 @@ impl Zones {
         zone.reading = false;
         match result {
             Ok(content) => {
+                zone.weigh_version(&content.sets, content.serial);
                 zone.stale = false;
                 zone.serial = Some(content.serial);
                 zone.base = zone.serial;
@@ -130,8 +137,9 @@ impl Zones {
                 }
             }
             Err(fault) => {
-                // A server that lost the zone has to be given it again.
-                zone.stale = true;
+                // A server that lost the zone has to be given it again. One that is silent may have
+                // lost nothing, which its serial tells.
+                zone.stale |= !fault.kind.is_silence();
                 self.zone_failed(name, fault, now);
             }
         }
@@ -265,7 +273,7 @@ impl Zones {
     }
 
     /// The objects that wait for something in this zone.
-    fn touch_waiting_owners(&mut self, name: &Name) {
+    pub(super) fn touch_waiting_owners(&mut self, name: &Name) {
         let Some(zone) = self.known.get(name) else {
             return;
         };
@@ -292,7 +300,10 @@ impl Zone {
         self.vacant = None;
         self.sick.clear();
         match self.parent.phase() {
-            Phase::Created => self.parent.lose(),
+            Phase::Created => {
+                self.stash();
+                self.parent.lose();
+            }
             Phase::DeletionPending => {
                 self.parent.begin();
                 self.parent.done();

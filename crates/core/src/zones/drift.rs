@@ -163,6 +163,7 @@ impl Zone {
     /// Messages on their way may be in it, and acknowledged ones may not.
     pub(super) fn settle_serial(&mut self, seen: Serial) {
         self.serial = Some(seen);
+        self.losses.raise(seen);
         let Some(base) = self.base else {
             self.drifted = true;
             return;
@@ -231,6 +232,7 @@ impl Zone {
             left
         };
         (self.serial, self.base) = (Some(serial), Some(serial));
+        self.losses.raise(serial);
     }
 
     /// Takes in what stands at a key.
@@ -261,6 +263,7 @@ impl Zone {
             if before.is_some() && seen.is_none() {
                 self.guard.lose(&key, now);
             }
+            self.losses.withdraw(&key, before.as_ref(), seen);
             self.parent.land(&key);
             if let Some(Flight { desired, lost }) = sent
                 && unmoved

@@ -5,11 +5,11 @@ use std::{
     time::Duration,
 };
 
-use super::{Step, Withdrawal, Zone, Zones};
+use super::{Step, Withdrawal, Zone, Zones, own::newest};
 use crate::{
-    fault::Fault,
+    fault::{Fault, FaultKind},
     name::Name,
-    record::{Record, RecordKey, Serial},
+    record::{Record, RecordData, RecordKey, RecordSet, Serial},
 };
 
 /// What the lead serves and other servers may not have yet.
@@ -95,7 +95,8 @@ impl Zones {
     /// What is to be done about other servers, once nothing is to be done on the lead.
     pub(super) fn follow_step(&mut self, name: &Name, now: Duration) -> Option<Step> {
         let zone = self.known.get_mut(name)?;
-        if !zone.parent.is_open() || zone.declared.is_none() {
+        // What others have is read before it is written over.
+        if !zone.parent.is_open() || zone.declared.is_none() || zone.losses.asks() {
             return None;
         }
         self.tell_lateness(name, now);
@@ -106,7 +107,8 @@ impl Zones {
     pub(super) fn renew_step(&mut self, name: &Name) -> Option<Step> {
         let zone = self.known.get_mut(name)?;
         let serial = zone.serial?;
-        let record = zone.own.renewal(name, serial, zone.fleet.ahead())?;
+        let beyond = newest(zone.fleet.ahead(), zone.losses.beyond(serial));
+        let record = zone.own.renewal(name, serial, beyond)?;
         zone.reading = true;
         Some(Step::Renew(record))
     }
@@ -126,15 +128,60 @@ impl Zones {
             Ok(()) => {
                 zone.recover();
                 if let Some(serial) = zone.own.renewed(record) {
+                    let jumps = zone.losses.is_fallen() || zone.fleet.ahead().is_some();
                     zone.serial = Some(serial);
-                    zone.fleet.aim(serial, now);
+                    zone.losses.reach(serial);
+                    if jumps {
+                        // Older serials of other servers stand for something else.
+                        zone.spread_all(serial, now);
+                    } else {
+                        zone.fleet.aim(serial, now);
+                    }
                 }
             }
             Err(fault) => {
                 zone.stale = true;
+                if !zone.served
+                    && let (FaultKind::Refused(_), Some(serial)) = (fault.kind, zone.serial)
+                {
+                    zone.losses.give_up(serial);
+                }
                 self.zone_failed(name, fault, now);
             }
         }
+    }
+
+    /// A primary has records that the lead does not: what others wrote there is kept, on the lead too.
+    pub(super) fn differs(
+        &mut self,
+        name: &Name,
+        (index, serial): (usize, Serial),
+        records: Vec<Record>,
+        now: Duration,
+    ) {
+        let mut sets: BTreeMap<RecordKey, (u32, Vec<RecordData>)> = BTreeMap::new();
+        for record in records {
+            let set = sets.entry(record.key()).or_insert((record.ttl, Vec::new()));
+            set.1.push(record.data);
+        }
+        let sets = sets.into_iter();
+        let sets = sets.map(|(key, (ttl, data))| (key, RecordSet::new(ttl, data)));
+        let (taken, clashing) = self.take_over(name, sets);
+        let pace = self.idle_pace();
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
+        if let Some(key) = clashing.first() {
+            let message = format!(
+                "it has {key}, which Bindery did not write and which cannot stand beside what {name} has                  on the first server: remove one of the two; nothing is written here until then"
+            );
+            let fault = Fault::new(FaultKind::Behind, message);
+            zone.fleet.complete(index, Err(fault), &pace, now);
+        } else {
+            zone.fleet
+                .differs(index, (taken == 0).then_some(serial), now);
+        }
+        self.tell_lateness(name, now);
     }
 
     pub(super) fn followed(

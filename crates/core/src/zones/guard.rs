@@ -69,6 +69,11 @@ impl Guard {
         }
     }
 
+    /// Lets the removal of a set through that was removed before and came back with an older version.
+    pub(super) fn pass(&mut self, key: &RecordKey) {
+        self.passed.insert(key.clone());
+    }
+
     fn recent(&mut self, now: Duration) -> usize {
         self.recent.retain(|_, at| *at + WINDOW >= now);
         self.recent.len()

@@ -99,7 +99,7 @@ impl Own {
     }
 
     /// The SOA that the zone needs instead of the one it has at `serial`: because its author changed
-    /// it, or because some server has a newer serial than the lead.
+    /// it, or because the zone had, or some server has, a newer serial than the lead.
     pub(super) fn renewal(
         &self,
         zone: &Name,
@@ -146,13 +146,7 @@ pub fn restored(
         .iter()
         .map(|record| RecordKey::new(record.name.clone(), record.data.rtype()))
         .collect();
-    for record in &mut records {
-        if let (RecordData::Soa(soa), Some(seen)) = (&mut record.data, seen)
-            && !Serial(soa.serial).newer_than(seen)
-        {
-            soa.serial = seen.next().0;
-        }
-    }
+    raise(&mut records, seen);
     let sets = rescued.into_iter().flat_map(|content| content.sets);
     for (key, set) in sets.filter(|(key, _)| !known.contains(key)) {
         records.extend(set.data().iter().map(|data| Record {
@@ -162,4 +156,24 @@ pub fn restored(
         }));
     }
     records
+}
+
+/// The newer of two serials, where there are any.
+pub(super) fn newest(one: Option<Serial>, other: Option<Serial>) -> Option<Serial> {
+    match (one, other) {
+        (Some(one), Some(other)) if other.newer_than(one) => Some(other),
+        (Some(one), _) => Some(one),
+        (None, other) => other,
+    }
+}
+
+/// Makes the serial of the SOA among these records newer than one that was seen.
+pub(super) fn raise(records: &mut [Record], seen: Option<Serial>) {
+    for record in records {
+        if let (RecordData::Soa(soa), Some(seen)) = (&mut record.data, seen)
+            && !Serial(soa.serial).newer_than(seen)
+        {
+            soa.serial = seen.next().0;
+        }
+    }
 }

@@ -37,6 +37,9 @@ pub struct ZoneDeclaration {
     pub tenancy: Tenancy,
     /// The digest of the held plan that its author lets through.
     pub allowed: Option<Arc<str>>,
+    /// The newest serial that the zone is known to have had, from before this process: what its servers
+    /// lost meanwhile must not take it back.
+    pub serial_floor: Option<Serial>,
 }
 
 /// Who may write into a zone.
@@ -85,6 +88,9 @@ pub enum Step {
     Verify(Vec<RecordKey>),
     /// Give the zone this SOA, whose serial is newer than the one it has.
     Renew(Record),
+    /// Ask the other servers what they still have of the zone, which the lead lost: it has only this
+    /// serial.
+    Rescue(Serial),
     /// Bring another server up to date, or see whether it is.
     Follow(Errand),
     /// Delete the zone from the server.
@@ -122,8 +128,13 @@ pub enum Completion {
     Verified(Vec<RecordKey>, Result<ReadBack, Fault>),
     /// [`Step::Renew`] ended.
     Renewed(Record, Result<(), Fault>),
+    /// [`Step::Rescue`] ended: the newest version that another server has, if it is newer than the lead's.
+    Rescued(Option<ZoneContent>),
     /// [`Step::Follow`] of this server ended; it has this serial.
     Followed(usize, Result<Serial, Fault>),
+    /// [`Step::Follow`] of this primary ended without a write: it has these records, at this serial, and
+    /// the lead does not.
+    Differs(usize, Serial, Vec<Record>),
     /// [`Step::Close`] ended.
     Closed(Result<(), Fault>),
 }

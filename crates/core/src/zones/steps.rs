@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Flight, Hosting, Sick, Step, Verdict, Zone, Zones, all_types, guard::held_fault,
-    mending::excludes,
+    mending::excludes, own::raise,
 };
 use crate::{
     fault::Fault,
@@ -144,7 +144,10 @@ impl Zones {
         Some(Step::Open(match (hosting, vacant) {
             (Hosting::Served(mut records), Some(_)) => {
                 records.retain(|record| record.data.rtype() == RecordType::Soa);
+                zone.losses.recreate();
+                raise(&mut records, Self::creation_bar(zone));
                 records.extend(zone.desired_records());
+                records.extend(zone.rescued_records());
                 Some(records)
             }
             (Hosting::Served(_), None) | (Hosting::Elsewhere, _) => None,
@@ -171,6 +174,10 @@ impl Zones {
                 Some(base) => Step::Catch(base, Vec::new()),
                 None => Step::Read,
             });
+        }
+        if let Some(serial) = zone.serial.filter(|_| zone.losses.asks()) {
+            zone.reading = true;
+            return Some(Step::Rescue(serial));
         }
         zone.readmit(now);
         let changes = self.batch(name, now);
@@ -331,15 +338,17 @@ impl Zones {
         }
         let standing = actual.map_or(&[][..], RecordSet::data);
         let is_owned = |data: &RecordData| self.is_owned(zone, key, data);
-        let is_given = self.is_adopted(zone, key) || zone.evicts(key);
+        let restored = zone.restoration(key).filter(|_| desired.is_none());
+        let is_given = self.is_adopted(zone, key) || zone.evicts(key) || restored.is_some();
         // A set in which something is ours, or was, is ours as a whole.
         let is_ours = match desired {
             Some(desired) if Some(desired) == actual => false,
             Some(_) => standing.iter().any(is_owned) || self.is_had(zone, key),
             None => !standing.is_empty() && self.is_usurper(zone, key),
         };
-        let change = match change(key, desired, actual, |data| {
-            is_given || is_ours || is_owned(data)
+        let wanted = desired.or(restored.as_ref());
+        let change = match change(key, wanted, actual, |data| {
+            is_given || is_ours || is_owned(data) || zone.losses.is_returned(key, data)
         }) {
             Ok(None) => return Look::Settled,
             Err(NotOwned) => return Look::Foreign,
@@ -370,6 +379,7 @@ impl Zones {
             zone.parent.clear(key);
             zone.sick.remove(key);
             zone.unmoved.remove(key);
+            zone.losses.settle(key);
         }
         self.proven(name, key);
         self.touch_owners(key);

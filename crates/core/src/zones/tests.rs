@@ -5,6 +5,7 @@ mod flood;
 mod followers;
 mod guard;
 mod lifecycle;
+mod losses;
 mod mending;
 mod properties;
 
@@ -30,6 +31,10 @@ struct World {
     server: BTreeMap<Name, ZoneContent>,
     /// What other servers answer when they are asked for their serial.
     serials: BTreeMap<usize, Result<Serial, Fault>>,
+    /// The newest version that another server has.
+    others: Option<ZoneContent>,
+    /// What another primary has at a serial and the lead does not, until that may go.
+    extras: Option<(Serial, String)>,
     now: Duration,
     /// How many of the coming steps fail as unreachable.
     failures: u32,
@@ -42,6 +47,8 @@ impl World {
         Self {
             zones: Zones::new(Limits::default(), Vec::new()),
             serials: BTreeMap::new(),
+            others: None,
+            extras: None,
             server: BTreeMap::new(),
             now: Duration::ZERO,
             failures: 0,
@@ -119,6 +126,7 @@ impl World {
                 | Step::Commit(_)
                 | Step::Verify(_)
                 | Step::Renew(_)
+                | Step::Rescue(_)
                 | Step::Follow(_) => {
                     failed(step, &Fault::new(FaultKind::NoSuchZone, "no such zone"))
                 }
@@ -152,6 +160,14 @@ impl World {
             Step::Renew(record) => {
                 renew(content, &record);
                 Completion::Renewed(record, Ok(()))
+            }
+            Step::Rescue(_) => Completion::Rescued(self.others.clone()),
+            Step::Follow(Errand::Copy(index, known)) if self.extras.is_some() => {
+                let (serial, lines) = self.extras.clone().expect("there are some");
+                if known.sifted == Some(serial) {
+                    self.extras = None;
+                }
+                Completion::Differs(index, serial, records(&lines))
             }
             Step::Follow(Errand::Copy(index, _) | Errand::Look(index) | Errand::Nudge(index)) => {
                 let followed = self.serials.get(&index).cloned();
@@ -261,6 +277,7 @@ fn failed(step: Step, fault: &Fault) -> Completion {
         }
         Step::Verify(keys) => Completion::Verified(keys, Err(fault.clone())),
         Step::Renew(record) => Completion::Renewed(record, Err(fault.clone())),
+        Step::Rescue(_) => Completion::Rescued(None),
         Step::Follow(Errand::Copy(index, _) | Errand::Look(index) | Errand::Nudge(index)) => {
             Completion::Followed(index, Err(fault.clone()))
         }
@@ -322,6 +339,7 @@ fn zone_declaration(hosting: Hosting) -> ZoneDeclaration {
         hosting,
         tenancy: Tenancy::Shared,
         allowed: None,
+        serial_floor: None,
     }
 }
 

@@ -120,6 +120,8 @@ pub struct ZoneEvent {
     pub held: Option<HeldPlan>,
     /// The other servers.
     pub followers: Vec<FollowerState>,
+    /// The serial at which the lead lost data in this process's time that it has again.
+    pub mended: Option<Serial>,
 }
 
 impl Zones {
@@ -166,7 +168,7 @@ impl Zones {
     #[must_use]
     pub fn zone_event(&self, name: &Name) -> Option<ZoneEvent> {
         let zone = self.known.get(name)?;
-        let state = match (zone.parent.phase(), &zone.fault) {
+        let state = match (zone.parent.phase(), self.fault_of(zone)) {
             (Phase::Gone, _) => ZoneState::Gone,
             (Phase::NotStarted | Phase::CreationInProgress, Some(fault)) => {
                 ZoneState::Failed(fault.clone())
@@ -185,8 +187,8 @@ impl Zones {
                 | Phase::DeletionPending
                 | Phase::DeletionInProgress,
                 None,
-            ) => match &zone.spreading.late {
-                Some(late) => ZoneState::Degraded(late.clone()),
+            ) => match self.lateness_of(zone) {
+                Some(late) => ZoneState::Degraded(late),
                 None if zone.spreading.is_opening() => ZoneState::Opening,
                 None => ZoneState::Ready,
             },
@@ -197,12 +199,14 @@ impl Zones {
                 group: self.group.clone(),
             },
             state,
-            serial: zone.serial,
+            // A zone that cannot be read now was told of before.
+            serial: zone.serial.or_else(|| zone.losses.floor()),
             foreign: zone.foreign.len(),
             held: zone.held_plan(),
             sets: zone.parent.wanted_children().len(),
             data: zone.data(name),
             followers: zone.fleet.states().collect(),
+            mended: zone.losses.mended(),
         })
     }
 
@@ -277,10 +281,10 @@ impl Zones {
         }
         let settled = zone.parent.is_open() && !zone.parent.is_unsettled(&claim.key);
         if settled && zone.spreading.holds(&claim.key) {
-            let late = zone.spreading.late.clone();
+            let late = self.lateness_of(zone);
             return late.map_or(Verdict::Queued, Verdict::Lagging);
         }
-        match (&zone.fault, settled, zone.serial) {
+        match (self.fault_of(zone), settled, zone.serial) {
             (_, true, Some(serial)) => cut.map_or(Verdict::Programmed(serial), Verdict::Occluded),
             (Some(fault), _, _) if zone.parent.is_open() => Verdict::Failing(fault.clone()),
             (Some(fault), _, _) => Verdict::ZoneNotReady(fault.clone()),

@@ -317,7 +317,10 @@ fn ready(observed: &Observed) -> Option<Said> {
     match &event.state {
         ZoneState::Opening | ZoneState::Gone => None,
         ZoneState::Ready => {
-            let message = format!("{} is served", event.zone);
+            let mended = event.mended.map_or_else(String::new, |serial| {
+                format!("; its first server lost data at serial {serial}, which was put back")
+            });
+            let message = format!("{} is served{mended}", event.zone);
             Some((ConditionStatus::True, Reason::ReconcileSucceeded, message))
         }
         ZoneState::Degraded(fault) | ZoneState::Failed(fault) => {

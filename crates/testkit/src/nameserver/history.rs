@@ -32,7 +32,19 @@ impl History {
 
     /// The version that a zone had before the one that it has.
     pub(super) fn before_last(&self, zone: &Name) -> Option<ZoneContent> {
-        self.0.get(zone)?.iter().nth_back(1).cloned()
+        self.before(zone, 1)
+    }
+
+    /// The version that a zone had so many versions ago, or the oldest that is known.
+    pub(super) fn before(&self, zone: &Name, versions: usize) -> Option<ZoneContent> {
+        let known = self.0.get(zone)?;
+        let at = known.len().checked_sub(versions + 1).unwrap_or_default();
+        known.get(at).cloned()
+    }
+
+    /// Forgets a zone's past, as a server does that reads an older file.
+    pub(super) fn forget(&mut self, zone: &Name) {
+        self.0.remove(zone);
     }
 
     /// What became of a zone since a serial, version by version; `soa` is the one it has now.

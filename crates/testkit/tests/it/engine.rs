@@ -53,6 +53,7 @@ fn start_with(faults: impl Faults, followers: Arc<[Station]>) -> Running {
         hosting: Hosting::Elsewhere,
         tenancy: Tenancy::Shared,
         allowed: None,
+        serial_floor: None,
     };
     engine.declare_zone(&Group::UNNAMED, declaration);
     Running {

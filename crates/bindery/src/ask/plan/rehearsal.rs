@@ -217,6 +217,7 @@ impl Rehearsal {
                         Sight::OneNamespace => Tenancy::Shared,
                     },
                     allowed: view.meta.allowed().map(Into::into),
+                    serial_floor: None,
                 };
                 (zone, declaration)
             }));
@@ -273,7 +274,7 @@ impl Rehearsal {
                 });
                 Some(Completion::Verified(keys, read))
             }
-            Step::Renew(_) | Step::Follow(_) | Step::Close => None,
+            Step::Renew(_) | Step::Rescue(_) | Step::Follow(_) | Step::Close => None,
         }
     }
 

@@ -3,11 +3,11 @@
 use super::*;
 use crate::fleet::{Member, Role};
 
-const APEX: &str = "example.com. 60 IN SOA ns1.example.com. admin.example.com. 7 60 60 60 60\n\
+pub(super) const APEX: &str = "example.com. 60 IN SOA ns1.example.com. admin.example.com. 7 60 60 60 60\n\
                     example.com. 60 IN NS ns1.example.com.\n\
                     ns1.example.com. 60 IN A 192.0.2.53";
 
-fn with_followers(roles: &[Role]) -> World {
+pub(super) fn with_followers(roles: &[Role]) -> World {
     let member = |role: &Role| Member {
         address: "192.0.2.2:53".into(),
         role: *role,
@@ -20,7 +20,7 @@ fn with_followers(roles: &[Role]) -> World {
 
 impl World {
     /// Lets time pass, and carries out what becomes due.
-    fn pass(&mut self, time: Duration) {
+    pub(super) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
             for zone in self.zones.take_work() {
@@ -40,11 +40,11 @@ impl World {
     }
 }
 
-fn served(lines: &str) -> ZoneDeclaration {
+pub(super) fn served(lines: &str) -> ZoneDeclaration {
     zone_declaration(Hosting::Served(records(lines)))
 }
 
-fn state(world: &World) -> ZoneState {
+pub(super) fn state(world: &World) -> ZoneState {
     let event = world.zones.zone_event(&name(ZONE));
     event.expect("the zone is known").state
 }

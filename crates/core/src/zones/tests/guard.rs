@@ -265,6 +265,7 @@ fn what_others_did_since_is_taken_in_step_by_step() {
                 | Step::Verify(_)
                 | Step::Renew(_)
                 | Step::Follow(_)
+                | Step::Rescue(_)
                 | Step::Close => world.carry_out(&zone, step.clone()),
             };
             steps.push(step);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use bindery_core::Name;
+use bindery_testkit::nameserver::FakeNameServer;
 use serde_json::json;
 
 use super::bench::{Bench, WWW, WWW_LINE, ZONE};
@@ -50,6 +52,47 @@ async fn what_changed_while_nothing_ran_is_caught_up_with() {
         .await;
     bench.until_gone("ARecord/mail").await;
     bench.until_ready("ARecord/www").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_lost_while_nothing_ran_takes_no_serial_back() {
+    let zone = super::bench::name("example.com");
+    let harms: [fn(&FakeNameServer, &Name); 3] = [
+        FakeNameServer::lose_zone,
+        FakeNameServer::break_zone,
+        |server, zone| server.lose_changes(zone, 3),
+    ];
+    for harm in harms {
+        let mut bench = Bench::managed().await;
+        bench.create(ZONE).await;
+        bench.create(WWW).await;
+        for number in 1..9 {
+            let address = format!("192.0.2.{number}");
+            let spec = json!({"spec": {"ipv4Addresses": [address]}});
+            bench.patch("ARecord/www", spec).await;
+            let line = format!("www.example.com. 300 IN A {address}");
+            bench.until_lines(&[&line]).await;
+        }
+        bench.until_ready("ARecord/www").await;
+        bench.settle().await;
+        let before = bench.server.content(&zone).map(|zone| zone.serial);
+        bench.crash().await;
+        harm(&bench.server, &zone);
+        bench.start();
+        bench
+            .until_lines(&["www.example.com. 300 IN A 192.0.2.8"])
+            .await;
+        bench.settle().await;
+        let after = bench.server.content(&zone).map(|zone| zone.serial);
+        assert!(
+            after
+                .zip(before)
+                .is_some_and(|(after, before)| after.newer_than(before)),
+            "{before:?} {after:?}"
+        );
+        bench.until_ready("DNSZone/example").await;
+        assert_eq!(bench.server.rewound(), Vec::<String>::new());
+    }
 }
 
 #[tokio::test(start_paused = true)]

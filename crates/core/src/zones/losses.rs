@@ -1,0 +1,355 @@
+//! What a server lost: the serial that must not come back, and what others wrote and is put back.
+//!
+//! A lead that is found at an older version than it had is *fallen*. What is declared is written again
+//! as ever; what others wrote is known from memory or from other servers, and is written again too. Then
+//! the serial goes beyond the newest that anybody may have seen, so that every server takes what is new.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use super::{Tenancy, Zone, Zones, all_types, own::newest};
+use crate::{
+    fault::{Fault, FaultKind},
+    name::Name,
+    record::{Record, RecordData, RecordKey, RecordSet, RecordType, Serial},
+};
+
+/// Records that were taken away and are remembered, so that an older version does not bring them back:
+/// about 200 bytes each, so 200 kB for a zone that changes all the time.
+const WITHDRAWN_MAX: usize = 1_000;
+
+/// How much newer than the last serial that a status tells of a zone is made: its servers may have had
+/// newer ones in the second before a crash, which the status never told.
+const UNTOLD: u32 = 1_000;
+
+/// What is known of a zone beyond what its lead has.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    /// The newest serial that anybody may have seen of the lead.
+    floor: Option<Serial>,
+    /// The floor is what was told before this process, which may not be all.
+    is_hearsay: bool,
+    /// The serial at which the lead was found, older than the floor, until it is beyond.
+    fallen: Option<Serial>,
+    /// Other servers are to be asked what they still have.
+    ask: bool,
+    /// What others wrote and the lead lost, until it stands there again.
+    rescued: BTreeMap<RecordKey, Arc<RecordSet>>,
+    /// What was taken away of late, oldest first.
+    withdrawn: VecDeque<(RecordKey, RecordData)>,
+    /// Of that, what stands in the older version of a fallen lead.
+    returned: BTreeSet<(RecordKey, RecordData)>,
+    /// The serial at which the lead last lost something, for people.
+    lost_at: Option<Serial>,
+    /// The zone was taken back, so that it is no loss when it is gone.
+    taken_back: bool,
+}
+
+impl Losses {
+    /// Takes in a serial that is known from before this process.
+    pub(super) fn suppose(&mut self, told: Option<Serial>) {
+        if let Some(told) = told
+            && self.floor.is_none_or(|floor| told.newer_than(floor))
+        {
+            (self.floor, self.is_hearsay) = (Some(told), true);
+        }
+    }
+
+    /// Takes in a serial that the lead has.
+    pub(super) fn raise(&mut self, serial: Serial) {
+        if self.floor.is_none_or(|floor| !floor.newer_than(serial)) {
+            (self.floor, self.is_hearsay) = (Some(serial), false);
+        }
+    }
+
+    /// The newest serial that anybody may have seen of the lead.
+    pub(super) fn floor(&self) -> Option<Serial> {
+        self.floor
+    }
+
+    /// The serial that the next one must be newer than.
+    pub(super) fn bar(&self) -> Option<Serial> {
+        let untold = if self.is_hearsay { UNTOLD } else { 0 };
+        self.floor.map(|floor| Serial(floor.0.wrapping_add(untold)))
+    }
+
+    /// The same where the lead has to go there because it fell. Its serials on the way there may be those
+    /// of other versions elsewhere, so that it is not there before it was told to.
+    pub(super) fn beyond(&self, serial: Serial) -> Option<Serial> {
+        let bar = newest(self.bar(), Some(serial));
+        bar.filter(|_| self.fallen.is_some())
+    }
+
+    /// Whether the lead has an older version than it had.
+    pub(super) fn is_fallen(&self) -> bool {
+        self.fallen.is_some()
+    }
+
+    /// What is told while the lead is not beyond what it had.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        let (serial, floor) = self.fallen.zip(self.lost_at)?;
+        Some(Fault::new(
+            FaultKind::Behind,
+            format!(
+                "the first server lost changes: it was found at serial {serial} after {floor}, as with \
+                 an older zone file or a lost journal; they are written again, and its serial goes \
+                 beyond"
+            ),
+        ))
+    }
+
+    /// Whether other servers are to be asked.
+    pub(super) fn asks(&self) -> bool {
+        self.ask
+    }
+
+    /// What others wrote in this set and the lead lost.
+    pub(super) fn rescued(&self, key: &RecordKey) -> Option<&RecordSet> {
+        self.rescued.get(key).map(Arc::as_ref)
+    }
+
+    /// A set needs nothing more.
+    pub(super) fn settle(&mut self, key: &RecordKey) {
+        self.rescued.remove(key);
+    }
+
+    /// Whether this record of an older version is one that was taken away since.
+    pub(super) fn is_returned(&self, key: &RecordKey, data: &RecordData) -> bool {
+        // Looked at for every record that nobody carries, so first for the usual case.
+        !self.returned.is_empty() && self.returned.contains(&(key.clone(), data.clone()))
+    }
+
+    /// Notes what was taken out of a set.
+    pub(super) fn withdraw(
+        &mut self,
+        key: &RecordKey,
+        before: Option<&Arc<RecordSet>>,
+        after: Option<&Arc<RecordSet>>,
+    ) {
+        let left = after.map_or(&[][..], |set| set.data());
+        let gone = before.map_or(&[][..], |set| set.data()).iter();
+        for data in gone.filter(|data| !left.contains(data)) {
+            if self.withdrawn.len() >= WITHDRAWN_MAX {
+                self.withdrawn.pop_front();
+            }
+            self.withdrawn.push_back((key.clone(), data.clone()));
+        }
+    }
+
+    /// The zone is taken back: nothing is put back into it.
+    pub(super) fn let_go(&mut self) {
+        self.rescued.clear();
+        self.ask = false;
+        self.taken_back = true;
+        self.lost_at = None;
+    }
+
+    /// The zone is created: again, if it is known to have been there.
+    pub(super) fn recreate(&mut self) {
+        self.lost_at = self.floor.filter(|_| !self.taken_back);
+    }
+
+    /// The serial at which the lead lost something that it has again.
+    pub(super) fn mended(&self) -> Option<Serial> {
+        self.lost_at.filter(|_| self.fallen.is_none())
+    }
+
+    /// The server lets nobody write its serial, which is another's to mend.
+    pub(super) fn give_up(&mut self, serial: Serial) {
+        self.fallen = None;
+        (self.floor, self.is_hearsay) = (Some(serial), false);
+    }
+
+    /// The lead has this serial, written by us.
+    pub(super) fn reach(&mut self, serial: Serial) {
+        if self.floor.is_none_or(|floor| !floor.newer_than(serial)) {
+            self.fallen = None;
+            self.taken_back = false;
+            self.returned.clear();
+        }
+        self.raise(serial);
+    }
+}
+
+impl Zone {
+    /// Takes in the version of the zone that was read, before it replaces what was known.
+    pub(super) fn weigh_version(&mut self, sets: &BTreeMap<RecordKey, RecordSet>, serial: Serial) {
+        let losses = &mut self.losses;
+        losses
+            .rescued
+            .retain(|key, set| sets.get(key).is_none_or(|stands| !has_all(stands, set)));
+        // So far ahead that no single step leads beyond it (RFC 1982 section 3): that was never served.
+        if losses.is_hearsay
+            && losses
+                .bar()
+                .is_some_and(|bar| !bar.next().newer_than(serial))
+        {
+            losses.floor = None;
+        }
+        if !losses.floor.is_some_and(|floor| floor.newer_than(serial)) {
+            // One that fell goes beyond by a step of its own, wherever its changes led it.
+            if losses.fallen.is_none() {
+                losses.reach(serial);
+            }
+            return;
+        }
+        // Without memory of it, others may know what the newer version had.
+        losses.ask |= losses.fallen.is_none() && self.base.is_none();
+        losses.fallen = Some(serial);
+        losses.lost_at = losses.floor;
+        let stands = |(key, data): &&(RecordKey, RecordData)| {
+            sets.get(key).is_some_and(|set| set.data().contains(data))
+        };
+        losses.returned = losses.withdrawn.iter().filter(stands).cloned().collect();
+        for (key, _) in &losses.returned {
+            self.guard.pass(key);
+        }
+        if self.base.is_some_and(|base| base.newer_than(serial)) {
+            self.stash();
+        }
+    }
+
+    /// Keeps what others wrote, since the lead lost it.
+    pub(super) fn stash(&mut self) {
+        self.fleet.forget_copies();
+        let is_shared = |declared: &super::ZoneDeclaration| declared.tenancy == Tenancy::Shared;
+        if !self.declared.as_ref().is_some_and(is_shared) {
+            return;
+        }
+        for key in &self.foreign {
+            if let Some(set) = self.parent.actual(key) {
+                self.losses.rescued.insert(key.clone(), Arc::clone(set));
+                self.parent.mark(key.clone());
+            }
+        }
+    }
+
+    /// What others wrote, for a zone that is created again.
+    pub(super) fn rescued_records(&self) -> impl Iterator<Item = Record> {
+        let sets = self.losses.rescued.iter();
+        let free = sets.filter(|(key, _)| {
+            self.parent.desired(key).is_none() && !self.clashes(key, self.parent.wanted_children())
+        });
+        free.flat_map(|(key, set)| {
+            set.data().iter().map(|data| Record {
+                name: key.name.clone(),
+                ttl: set.ttl,
+                data: data.clone(),
+            })
+        })
+    }
+
+    /// Whether a set among these cannot stand beside one of this key.
+    fn clashes(&self, key: &RecordKey, sets: &BTreeMap<RecordKey, Arc<RecordSet>>) -> bool {
+        let others = sets.range(all_types(&key.name)).map(|(other, _)| other);
+        let mut others = others.filter(|other| other.rtype != key.rtype);
+        !key.rtype.stands_beside_cname()
+            && others.any(|other| {
+                [key.rtype, other.rtype].contains(&RecordType::Cname)
+                    && !other.rtype.stands_beside_cname()
+            })
+    }
+
+    /// The set that others' records and what stands make together; `None` where they cannot.
+    pub(super) fn restoration(&self, key: &RecordKey) -> Option<RecordSet> {
+        let lost = self.losses.rescued(key)?;
+        let standing = self.parent.actual(key);
+        let is_other = standing.is_some_and(|set| !has_all(set, lost));
+        if self.clashes(key, self.parent.children())
+            || self.clashes(key, self.parent.wanted_children())
+            || (key.rtype == RecordType::Cname && is_other)
+        {
+            return None;
+        }
+        let ttl = standing.map_or(lost.ttl, |set| set.ttl);
+        let standing = standing.map_or(&[][..], |set| set.data());
+        Some(RecordSet::new(
+            ttl,
+            standing.iter().chain(lost.data()).cloned(),
+        ))
+    }
+}
+
+impl Zones {
+    /// The serial that a zone must be created beyond.
+    pub(super) fn creation_bar(zone: &Zone) -> Option<Serial> {
+        newest(zone.losses.bar(), zone.fleet.newest())
+    }
+
+    /// The version that another server still has is taken in: what others wrote there is put back.
+    pub(super) fn rescued(&mut self, name: &Name, content: Option<super::ZoneContent>) {
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
+        zone.reading = false;
+        zone.losses.ask = false;
+        let Some(content) = content else {
+            return;
+        };
+        let floor = newest(zone.losses.floor, Some(content.serial));
+        if floor != zone.losses.floor {
+            (zone.losses.floor, zone.losses.is_hearsay) = (floor, false);
+        }
+        // What cannot be put back stands beside something that was declared or written since.
+        let _left = self.take_over(name, content.sets);
+    }
+
+    /// Puts what others wrote on another server on the lead too. Returns how many sets that concerns, and
+    /// those that cannot stand there.
+    pub(super) fn take_over(
+        &mut self,
+        name: &Name,
+        sets: impl IntoIterator<Item = (RecordKey, RecordSet)>,
+    ) -> (usize, Vec<RecordKey>) {
+        let Some(zone) = self.known.get(name) else {
+            return (0, Vec::new());
+        };
+        let declared = zone.declared.as_ref();
+        if declared.is_none_or(|declared| declared.tenancy == Tenancy::Exclusive) {
+            return (0, Vec::new());
+        }
+        let mut taken = Vec::new();
+        let mut clashing = Vec::new();
+        for (key, set) in sets {
+            let is_apex =
+                key.name == *name && matches!(key.rtype, RecordType::Soa | RecordType::Ns);
+            if is_apex || zone.parent.desired(&key).is_some() {
+                continue;
+            }
+            let standing = zone.parent.actual(&key).map_or(&[][..], |set| set.data());
+            let is_lost = |data: &&RecordData| {
+                !standing.contains(data)
+                    && !self.is_owned(zone, &key, data)
+                    && !zone
+                        .losses
+                        .withdrawn
+                        .contains(&(key.clone(), (*data).clone()))
+            };
+            let lost: Vec<RecordData> = set.data().iter().filter(is_lost).cloned().collect();
+            if !lost.is_empty() {
+                taken.push((key, RecordSet::new(set.ttl, lost)));
+            }
+        }
+        let Some(zone) = self.known.get_mut(name) else {
+            return (0, Vec::new());
+        };
+        for (key, set) in &taken {
+            zone.losses
+                .rescued
+                .insert(key.clone(), Arc::new(set.clone()));
+            if zone.restoration(key).is_none() {
+                zone.losses.rescued.remove(key);
+                clashing.push(key.clone());
+            } else {
+                zone.parent.mark(key.clone());
+            }
+        }
+        (taken.len() - clashing.len(), clashing)
+    }
+}
+
+fn has_all(set: &RecordSet, wanted: &RecordSet) -> bool {
+    wanted.data().iter().all(|data| set.data().contains(data))
+}

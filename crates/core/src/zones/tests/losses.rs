@@ -1,0 +1,256 @@
+//! Servers that lose data, come back with older data, or do not answer.
+
+use super::{followers::*, *};
+use crate::fleet::Role;
+
+const THEIRS: &str = "theirs.example.com. 60 IN A 192.0.2.99";
+const API: &str = "api.example.com. 60 IN A 192.0.2.2";
+
+impl World {
+    fn serial(&self) -> Serial {
+        self.server[&name(ZONE)].serial
+    }
+
+    /// Somebody else writes a record on the lead.
+    fn write(&mut self, line: &str) {
+        let content = self.server.get_mut(&name(ZONE)).expect("the zone is there");
+        for record in records(line) {
+            let set = RecordSet::new(record.ttl, [record.data.clone()]);
+            content.sets.insert(record.key(), set);
+        }
+        content.serial = content.serial.next();
+    }
+
+    fn has(&self, line: &str) -> bool {
+        self.lines().contains(&line.to_owned())
+    }
+}
+
+fn with_floor(floor: u32) -> ZoneDeclaration {
+    ZoneDeclaration {
+        serial_floor: Some(Serial(floor)),
+        ..served(APEX)
+    }
+}
+
+#[test]
+fn a_zone_that_is_created_again_goes_beyond_the_serial_it_had() {
+    let mut world = World::new();
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    let before = world.serial();
+    world.server.clear();
+    world.pass(Duration::from_secs(5));
+    assert!(world.serial().newer_than(before), "{}", world.serial());
+    assert_eq!(state(&world), ZoneState::Ready);
+}
+
+#[test]
+fn a_zone_that_vanished_while_nobody_looked_goes_beyond_what_its_status_told() {
+    let mut world = World::new();
+    world.zones.declare_zone(with_floor(61));
+    world.pass(Duration::from_secs(5));
+    assert!(world.serial().newer_than(Serial(61)), "{}", world.serial());
+    let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
+    assert_eq!(event.mended, Some(Serial(61)), "people are told");
+}
+
+#[test]
+fn an_older_version_is_not_ready_before_it_is_beyond_what_its_status_told() {
+    let mut world = World::new();
+    world.server.insert(name(ZONE), content(APEX));
+    world.zones.declare_zone(with_floor(49));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    let mut told = Vec::new();
+    while world.now < Duration::from_secs(5) {
+        world.pass(Duration::ZERO);
+        if state(&world) == ZoneState::Ready {
+            told.push(world.serial());
+        }
+        world.now += Duration::from_millis(100);
+        world.zones.wake(world.now);
+    }
+    assert!(world.has(WWW));
+    let ready = told.first().expect("it becomes ready");
+    assert!(ready.newer_than(Serial(49)), "{told:?}");
+}
+
+#[test]
+fn a_status_that_tells_nonsense_breaks_nothing() {
+    // Older, the same, and at the distance that RFC 1982 leaves undefined.
+    for floor in [6, 7, 7 + (1 << 31)] {
+        let mut world = World::new();
+        world.server.insert(name(ZONE), content(APEX));
+        world.zones.declare_zone(with_floor(floor));
+        world.pass(Duration::from_secs(5));
+        assert_eq!(world.serial(), Serial(7), "{floor}");
+        assert_eq!(state(&world), ZoneState::Ready);
+    }
+    // Nearly as far ahead as can be, and a little less: servers still take that for newer.
+    for (ahead, goes) in [(2, false), (1_010, true)] {
+        let mut world = World::new();
+        world.server.insert(name(ZONE), content(APEX));
+        world.zones.declare_zone(with_floor(7 + (1 << 31) - ahead));
+        world.pass(Duration::from_secs(5));
+        assert_eq!(world.serial().newer_than(Serial(7)), goes, "{ahead}");
+        assert_eq!(state(&world), ZoneState::Ready);
+    }
+}
+
+#[test]
+fn a_serial_that_is_told_later_moves_nothing() {
+    let mut world = World::new();
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    world.zones.declare_zone(with_floor(1_000_000));
+    world.pass(Duration::from_secs(5));
+    assert_eq!(world.serial(), Serial(7));
+}
+
+#[test]
+fn the_serial_that_its_author_asks_for_counts_where_it_is_newer() {
+    let mut world = World::new();
+    let asked = APEX.replace(" 7 60", " 2026111701 60");
+    world.zones.declare_zone(ZoneDeclaration {
+        serial_floor: Some(Serial(49)),
+        ..served(&asked)
+    });
+    world.pass(Duration::from_secs(5));
+    assert_eq!(world.serial(), Serial(2_026_111_701));
+}
+
+#[test]
+fn a_lead_that_falls_back_gets_what_others_wrote_and_not_what_was_withdrawn() {
+    let mut world = World::new();
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("api", 1, API, ""));
+    world.pass(Duration::from_secs(5));
+    let backup = world.server[&name(ZONE)].clone();
+    world.write(THEIRS);
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    world.zones.declare(declare("api", 1, "", API));
+    world.pass(Duration::from_secs(5));
+    world.zones.forget(&object("api"));
+    let before = world.serial();
+    assert!(world.has(THEIRS) && world.has(WWW) && !world.has(API));
+
+    world.server.insert(name(ZONE), backup);
+    world.pass(Duration::from_secs(5));
+    assert!(world.serial().newer_than(before), "{}", world.serial());
+    assert!(world.has(THEIRS) && world.has(WWW), "{:?}", world.lines());
+    assert!(!world.has(API), "{:?}", world.lines());
+    assert_eq!(state(&world), ZoneState::Ready);
+    // What others remove from then on stays removed.
+    let content = world.server.get_mut(&name(ZONE)).expect("it is there");
+    content.sets.remove(&records(THEIRS)[0].key());
+    content.serial = content.serial.next();
+    world.pass(Duration::from_secs(5));
+    assert!(!world.has(THEIRS));
+}
+
+#[test]
+fn a_zone_that_vanishes_comes_back_with_what_others_wrote() {
+    let mut world = World::new();
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    world.write(THEIRS);
+    world.pass(Duration::from_secs(5));
+    world.server.clear();
+    world.pass(Duration::from_secs(5));
+    assert!(world.has(THEIRS), "{:?}", world.lines());
+}
+
+#[test]
+fn what_another_server_still_has_is_put_back_after_a_restart() {
+    let mut world = with_followers(&[Role::Secondary]);
+    world.server.insert(name(ZONE), content(APEX));
+    let newer = format!("{}\n{THEIRS}\n{API}", APEX.replace(" 7 60", " 49 60"));
+    world.others = Some(content(&newer));
+    world.serials.insert(0, Ok(Serial(49)));
+    // It withdrew its record from the lead, and waits for the secondary to hear of it.
+    world.zones.declare(declare("api", 1, "", API));
+    world.zones.declare_zone(with_floor(49));
+    world.pass(Duration::from_millis(500));
+    assert!(world.has(THEIRS), "{:?}", world.lines());
+    assert!(!world.has(API), "{:?}", world.lines());
+    assert!(world.serial().newer_than(Serial(49)));
+}
+
+#[test]
+fn nothing_is_ready_while_another_server_has_an_older_version_with_a_newer_serial() {
+    let mut world = with_followers(&[Role::Secondary]);
+    world.server.insert(name(ZONE), content(APEX));
+    world.serials.insert(0, Ok(Serial(50)));
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(3));
+    assert!(world.serial().newer_than(Serial(50)));
+    assert!(matches!(state(&world), ZoneState::Degraded(_)));
+    assert!(matches!(world.verdict("www"), Verdict::Lagging(_)));
+    world.serials.clear();
+    world.pass(Duration::from_secs(5));
+    assert_eq!(state(&world), ZoneState::Ready);
+    assert!(matches!(world.verdict("www"), Verdict::Programmed(_)));
+}
+
+#[test]
+fn what_others_wrote_on_a_second_primary_is_kept_on_the_lead() {
+    let mut world = with_followers(&[Role::Primary]);
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("api", 1, "", API));
+    world.pass(Duration::from_secs(5));
+    world.extras = Some((Serial(9), format!("{THEIRS}\n{API}")));
+    world.pass(Duration::from_secs(30));
+    assert!(world.has(THEIRS), "{:?}", world.lines());
+    assert!(!world.has(API), "{:?}", world.lines());
+    // The rest was let go.
+    assert_eq!(world.extras, None);
+}
+
+#[test]
+fn what_cannot_stand_on_the_lead_is_told() {
+    let mut world = with_followers(&[Role::Primary]);
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    let alias = "www.example.com. 60 IN CNAME else.example.net.";
+    world.extras = Some((Serial(9), alias.to_owned()));
+    world.pass(Duration::from_secs(30));
+    let ZoneState::Degraded(fault) = state(&world) else {
+        panic!("{:?}", state(&world));
+    };
+    assert!(fault.message.contains("www.example.com. CNAME"), "{fault}");
+    assert!(world.extras.is_some(), "nothing was taken away");
+}
+
+#[test]
+fn a_silent_server_is_told_of_every_zone_and_taken_back_when_it_answers() {
+    let mut world = with_followers(&[Role::Secondary]);
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    world.zones.take_zone_events();
+    let silence = |server: &str| Err(Fault::new(FaultKind::Lost, format!("{server} is silent")));
+    world.zones.hear(1, silence("192.0.2.2"), world.now);
+    assert_eq!(world.zones.take_zone_events().len(), 1);
+    let ZoneState::Degraded(fault) = state(&world) else {
+        panic!("{:?}", state(&world));
+    };
+    assert_eq!(fault.kind, FaultKind::Behind);
+    world.zones.hear(0, silence("192.0.2.1"), world.now);
+    let ZoneState::Degraded(fault) = state(&world) else {
+        panic!("{:?}", state(&world));
+    };
+    assert_eq!(fault.kind, FaultKind::Lost);
+    world.failures = 100;
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(20));
+    world.failures = 0;
+    world.zones.hear(0, Ok(()), world.now);
+    world.zones.hear(1, Ok(()), world.now);
+    world.pass(Duration::from_millis(300));
+    assert_eq!(state(&world), ZoneState::Ready);
+    assert!(matches!(world.verdict("www"), Verdict::Programmed(_)));
+}

@@ -1,0 +1,146 @@
+//! Whether servers answer at all: one question to each, again and again, whatever else is asked of them.
+//!
+//! Zones are looked at too, but less often the more there are, and not while an update is on its way.
+
+use std::time::Duration;
+
+use bindery_core::{Fault, FaultKind, Name, zones::Zones};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep_until, timeout},
+};
+
+use crate::{Servers, Station};
+
+/// A question that is not answered within this time is a fact to tell.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// How often a server that answers is asked.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How often one that does not is asked, so that its return is seen soon.
+const PAUSE_SILENT: Duration = Duration::from_millis(250);
+
+/// The questions to all servers of a group.
+pub(crate) struct Probes {
+    servers: Vec<Asked>,
+    running: JoinSet<(usize, Result<(), Fault>)>,
+}
+
+/// One server.
+struct Asked {
+    station: Station,
+    /// When it is to be asked again; never while a question is on its way.
+    due: Option<Instant>,
+    /// When the first question left that was not answered, if the last was not.
+    unanswered: Option<Instant>,
+    /// When the question left that is on its way.
+    sent: Instant,
+    /// What was told last.
+    silent: bool,
+}
+
+impl Probes {
+    pub(crate) fn new(servers: &Servers) -> Self {
+        let now = Instant::now();
+        let asked = |station: &Station| Asked {
+            station: station.clone(),
+            due: Some(now + PAUSE),
+            unanswered: None,
+            sent: now,
+            silent: false,
+        };
+        let all = std::iter::once(&servers.lead).chain(servers.followers.iter());
+        Self {
+            servers: all.map(asked).collect(),
+            running: JoinSet::new(),
+        }
+    }
+
+    /// The next server that stops or resumes answering, by position, the lead being 0.
+    ///
+    /// Cancellation: dropped, nothing is lost; questions on their way go on.
+    pub(crate) async fn next(&mut self, zones: &Zones) -> (usize, Result<(), Fault>) {
+        loop {
+            let due = self.servers.iter().filter_map(|one| one.due).min();
+            let wait = async {
+                match due {
+                    Some(due) => sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                Some(Ok((server, answer))) = self.running.join_next() => {
+                    if let Some(news) = self.take(server, answer) {
+                        return (server, news);
+                    }
+                }
+                () = wait => self.ask(zones.probe().as_ref()),
+            }
+        }
+    }
+
+    /// Asks every server that is due.
+    fn ask(&mut self, zone: Option<&Name>) {
+        let now = Instant::now();
+        for (index, one) in self.servers.iter_mut().enumerate() {
+            if one.due.is_none_or(|due| due > now) {
+                continue;
+            }
+            // Without a zone there is nothing to tell about anything.
+            let Some(zone) = zone.cloned() else {
+                one.due = Some(now + PAUSE);
+                continue;
+            };
+            (one.due, one.sent) = (None, now);
+            let station = one.station.clone();
+            self.running
+                .spawn(async move { (index, question(&station, &zone).await) });
+        }
+    }
+
+    /// Takes an answer in, and says what is to be told.
+    fn take(&mut self, index: usize, answer: Result<(), Fault>) -> Option<Result<(), Fault>> {
+        let one = self.servers.get_mut(index)?;
+        let now = Instant::now();
+        let server = &*one.station.member.address;
+        match answer {
+            Ok(()) => {
+                one.due = Some(now + PAUSE);
+                one.unanswered = None;
+                std::mem::replace(&mut one.silent, false).then(|| {
+                    tracing::info!(server, "the name server answers again");
+                    Ok(())
+                })
+            }
+            Err(fault) => {
+                one.due = Some(now + PAUSE_SILENT);
+                let since = *one.unanswered.get_or_insert(one.sent);
+                // One that is being started again refuses for a moment.
+                if now < since + ANSWER_MAX || std::mem::replace(&mut one.silent, true) {
+                    return None;
+                }
+                tracing::warn!(server, %fault, "the name server does not answer");
+                Some(Err(fault))
+            }
+        }
+    }
+}
+
+/// Asks one server; any answer will do.
+async fn question(station: &Station, zone: &Name) -> Result<(), Fault> {
+    let address = &station.member.address;
+    match timeout(ANSWER_MAX, station.server.serial(zone)).await {
+        Ok(Err(fault)) if fault.kind.is_silence() => Err(fault),
+        Ok(Ok(_) | Err(_)) => Ok(()),
+        Err(_) => {
+            let message = format!(
+                "name server {address} did not answer within {} seconds: see whether it runs and is \
+                 not stopped",
+                ANSWER_MAX.as_secs()
+            );
+            Err(Fault::new(FaultKind::Lost, message))
+        }
+    }
+}
