@@ -5,6 +5,7 @@
 //! It must never answer a write before it is durable, and never skip an event of a watch.
 
 pub mod api;
+mod aside;
 pub mod bind;
 pub mod nameserver;
 pub mod openapi;

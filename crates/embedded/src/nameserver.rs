@@ -25,7 +25,7 @@ use thiserror::Error;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::Role;
+use crate::{Role, aside};
 use announce::Target;
 use content::Content;
 use history::History;
@@ -120,14 +120,11 @@ impl BuiltinServer {
             let made = made.recursive(true).mode(0o700).create(folder);
             made.map_err(problem)?;
             for path in zone_files(folder).map_err(problem)? {
-                let (journal, content, history) =
-                    Journal::open(&path).map_err(|source| Open::Load { source })?;
-                let zone = Zone::new(content, history, Some(journal));
+                let Some(zone) = load(&path, &options.role)? else {
+                    continue;
+                };
                 if options.role.primaries().is_some() {
                     zone.confirm((options.clock)());
-                } else if zone.content().soa().is_none() {
-                    let source = Damaged::Empty { path };
-                    return Err(Open::Load { source });
                 }
                 zones.insert_mut(zone.name.clone(), Arc::new(zone));
             }
@@ -315,6 +312,36 @@ fn content_of(zone: &Name, records: &[Record]) -> Option<Content> {
     }
     content.soa()?;
     Some(content)
+}
+
+/// The zone in a file. One that is damaged is put aside, and what of it can be read is served; its owner
+/// brings it up to date, or makes it anew.
+fn load(path: &Path, role: &Role) -> Result<Option<Zone>, Open> {
+    let damage = match Journal::open(path) {
+        Ok((_, content, _)) if role.primaries().is_none() && content.soa().is_none() => {
+            Damaged::Empty {
+                path: path.to_owned(),
+            }
+        }
+        Ok((journal, content, history)) => {
+            return Ok(Some(Zone::new(content, history, Some(journal))));
+        }
+        Err(source @ Damaged::Version { .. }) => return Err(Open::Load { source }),
+        Err(damage) => damage,
+    };
+    let io = |source| Open::Load {
+        source: Damaged::Io {
+            path: path.to_owned(),
+            source,
+        },
+    };
+    let kept = aside::put_aside(path.parent().unwrap_or(path), path).map_err(io)?;
+    tracing::error!(%damage, kept = %kept.display(), "a zone file is put aside");
+    let Some(content) = Journal::readable(&kept) else {
+        return Ok(None);
+    };
+    let journal = Journal::create(path, &content).map_err(io)?;
+    Ok(Some(Zone::new(content, History::new(), Some(journal))))
 }
 
 /// A file name for a zone, readable where the name is plain and unique in any case.

@@ -98,6 +98,11 @@ impl ZoneHost for CurrentHost {
         Box::pin(async move { host.create(zone, records).await })
     }
 
+    fn mend<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<bool, Fault>> {
+        let host = self.now();
+        Box::pin(async move { host.mend(zone).await })
+    }
+
     fn refresh<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
         let host = self.now();
         Box::pin(async move { host.refresh(zone).await })

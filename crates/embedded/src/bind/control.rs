@@ -178,11 +178,11 @@ impl Control {
 
 impl ControlFault {
     /// Whether `named` answered that it does not do it.
-    fn is_refusal(&self) -> bool {
+    pub(super) fn is_refusal(&self) -> bool {
         matches!(self, Self::Command(RndcFault::Failed { .. }))
     }
 
-    fn says(&self, part: &str) -> bool {
+    pub(super) fn says(&self, part: &str) -> bool {
         matches!(self, Self::Command(RndcFault::Failed { text }) if text.contains(part))
     }
 }

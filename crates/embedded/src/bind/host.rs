@@ -16,7 +16,8 @@ use tokio::time::{Instant, sleep};
 use super::control::{Control, ControlFault, Way};
 use super::rndc::RndcFault;
 use super::turns::Turns;
-use super::{Options, config, zones};
+use super::zones::{self, Files};
+use super::{Options, config};
 use crate::Role;
 
 /// How long `named` may take to remove a zone's file; afterwards we do.
@@ -33,9 +34,6 @@ const LOAD_POLL_MAX: Duration = Duration::from_millis(60);
 
 /// Files that are written at a time: enough to keep a disk busy, and few threads.
 const WRITES_MAX: usize = 8;
-
-/// How long after its start `named` may be loading zones; it answers SERVFAIL for them until then.
-const LOADING_MAX: Duration = Duration::from_mins(1);
 
 /// How often to look whether it has.
 const FORGET_POLL: Duration = Duration::from_millis(2);
@@ -54,7 +52,6 @@ struct Inner {
     control: Control,
     turns: Turns,
     writes: Semaphore,
-    started: Instant,
 }
 
 impl Host {
@@ -69,7 +66,6 @@ impl Host {
                 control,
                 turns: Turns::default(),
                 writes: Semaphore::new(WRITES_MAX),
-                started: Instant::now(),
             }),
         }
     }
@@ -123,18 +119,14 @@ impl Host {
             // What a secondary cannot serve has not been copied yet, or its primaries are away.
             (State::Served, _) | (State::Broken, Role::Secondary { .. }) => return Ok(()),
             (State::Missing, _) => {}
-            // Known to `named` but not served. With a file it is most likely being loaded.
-            (State::Broken, Role::Primary { .. }) if self.may_be_loading(zone) => {
-                return Err(Fault::new(
-                    FaultKind::Refused(2),
-                    format!(
-                        "named is still loading zone {zone}; see {}",
-                        self.log().display()
-                    ),
-                ));
-            }
-            // Without a usable file nothing of it can be served.
-            (State::Broken, Role::Primary { .. }) => self.drop_zone(zone).await?,
+            // Known to `named` but not served: not loaded yet, or it cannot be.
+            (State::Broken, Role::Primary { .. }) => match self.load(zone).await? {
+                Loading::Served => return Ok(()),
+                Loading::Impossible(why) => {
+                    self.put_aside(zone, Files::All, &why).await?;
+                    self.drop_zone(zone).await?;
+                }
+            },
         }
         let (folder, name) = (self.inner.folder.clone(), zone.clone());
         let role = self.inner.role.clone();
@@ -144,7 +136,14 @@ impl Host {
             Role::Primary { .. } | Role::Secondary { .. } => Some(records.to_vec()),
         };
         let write = move || match lines {
-            Some(lines) => zones::write(&folder, &name, &lines, &role),
+            Some(lines) => {
+                if matches!(role, Role::Primary { .. }) {
+                    // What `named` left may be all that there is of what others wrote.
+                    let kept = zones::put_aside(&folder, &name, Files::All)?;
+                    log_aside(&name, "it does not have the zone any more", &kept);
+                }
+                zones::write(&folder, &name, &lines, &role)
+            }
             None => zones::remove_files(&folder, &name),
         };
         self.write(write)
@@ -183,8 +182,51 @@ impl Host {
         Ok(())
     }
 
-    fn may_be_loading(&self, zone: &Name) -> bool {
-        self.inner.started.elapsed() < LOADING_MAX && zones::path(&self.inner.folder, zone).exists()
+    /// Has `named` load a zone that it does not serve, and waits until it does.
+    async fn load(&self, zone: &Name) -> Result<Loading, Fault> {
+        match self.inner.control.command(&zones::load_command(zone)).await {
+            // It may be at it already, which takes time where a zone is large.
+            Ok(()) => self.wait_until_loaded(zone).await.map(|()| Loading::Served),
+            Err(fault) if fault.says("dynamic zone") => {
+                // A zone that takes updates is not loaded twice: it has been meanwhile.
+                self.wait_until_loaded(zone).await.map(|()| Loading::Served)
+            }
+            Err(fault) if fault.is_refusal() => Ok(Loading::Impossible(fault.to_string())),
+            Err(fault) => Err(self.control_fault(zone, "load", &fault)),
+        }
+    }
+
+    /// Serves a zone that cannot be loaded without the changes since its file was written, if that is what
+    /// is broken.
+    async fn mend_zone(&self, zone: &Name) -> Result<bool, Fault> {
+        let _turn = self.inner.turns.take(zone).await;
+        if matches!(self.inner.role, Role::Secondary { .. }) {
+            return Ok(false);
+        }
+        match self.state(zone).await? {
+            State::Served => return Ok(true),
+            State::Missing => return Ok(false),
+            State::Broken => {}
+        }
+        let why = match self.load(zone).await? {
+            Loading::Served => return Ok(true),
+            Loading::Impossible(why) => why,
+        };
+        if !self.put_aside(zone, Files::Journal, &why).await? {
+            return Ok(false);
+        }
+        Ok(matches!(self.load(zone).await?, Loading::Served))
+    }
+
+    /// Puts files of a zone aside, and says whether there were any.
+    async fn put_aside(&self, zone: &Name, files: Files, why: &str) -> Result<bool, Fault> {
+        let (folder, name) = (self.inner.folder.clone(), zone.clone());
+        let work = move || zones::put_aside(&folder, &name, files);
+        let kept = tokio::task::spawn_blocking(work).await;
+        let kept = kept.map_err(io::Error::other).flatten();
+        let kept = kept.map_err(|error| disk_fault(zone, "put aside", &error))?;
+        log_aside(zone, why, &kept);
+        Ok(!kept.is_empty())
     }
 
     async fn refresh_zone(&self, zone: &Name) -> Result<(), Fault> {
@@ -260,6 +302,14 @@ impl Host {
     }
 }
 
+/// What came of an attempt to load a zone.
+enum Loading {
+    /// It is served.
+    Served,
+    /// It cannot be, and why.
+    Impossible(String),
+}
+
 enum State {
     Served,
     Missing,
@@ -273,6 +323,10 @@ impl ZoneHost for Host {
         records: &'a [Record],
     ) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(self.add_zone(zone, records))
+    }
+
+    fn mend<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<bool, Fault>> {
+        Box::pin(self.mend_zone(zone))
     }
 
     fn refresh<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
@@ -291,6 +345,13 @@ pub(super) async fn on_disk(
     tokio::task::spawn_blocking(work)
         .await
         .map_err(io::Error::other)?
+}
+
+fn log_aside(zone: &Name, why: &str, kept: &[PathBuf]) {
+    for path in kept {
+        let kept = path.display();
+        tracing::error!(%zone, why, %kept, "a zone's file is put aside, since named cannot use it");
+    }
 }
 
 fn disk_fault(zone: &Name, what: &str, error: &io::Error) -> Fault {

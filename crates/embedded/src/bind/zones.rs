@@ -9,6 +9,7 @@ use bindery_core::{Name, Record};
 
 use super::config::{PRIMARIES, ZONES, create_private, remove_file, write_private};
 use crate::Role;
+use crate::aside;
 use crate::nameserver::file_name;
 
 /// Writes the file of a new zone, in place of what is left of an old one of the same name. Nobody reads it
@@ -42,6 +43,28 @@ pub(super) fn path(folder: &Path, zone: &Name) -> PathBuf {
     folder.join(ZONES).join(file_name(zone))
 }
 
+/// Which files of a zone are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Files {
+    /// The changes since the zone's file was written.
+    Journal,
+    /// That and the zone's file.
+    All,
+}
+
+/// Puts files of a zone aside, and says where those are that there were.
+pub(super) fn put_aside(folder: &Path, zone: &Name, files: Files) -> io::Result<Vec<PathBuf>> {
+    let file = file_name(zone);
+    let journal = format!("{file}.jnl");
+    let names = match files {
+        Files::Journal => vec![journal],
+        Files::All => vec![journal, file],
+    };
+    let paths = names.into_iter().map(|name| folder.join(ZONES).join(name));
+    let there = paths.filter(|path| fs::symlink_metadata(path).is_ok());
+    there.map(|path| aside::put_aside(folder, &path)).collect()
+}
+
 /// Removes a zone's file and journal.
 pub(super) fn remove_files(folder: &Path, zone: &Name) -> io::Result<()> {
     let file = file_name(zone);
@@ -67,7 +90,7 @@ pub(super) fn count(folder: &Path) -> usize {
 
 /// What the statement of a zone begins with, followed by ` IN `.
 pub(super) fn opening(zone: &Name) -> String {
-    format!("zone {}", quoted(&zone.to_string()))
+    format!("zone {}", quoted(zone))
 }
 
 /// The control command that adds a zone.
@@ -82,22 +105,62 @@ pub(super) fn statement(zone: &Name, role: &Role, key: &str) -> String {
         Role::Secondary { .. } => format!("type secondary; primaries {{ \"{PRIMARIES}\"; }};"),
     };
     format!(
-        "{} IN {{ {source} file {}; allow-transfer {{ key \"{key}\"; }}; }};",
+        "{} IN {{ {source} file \"{ZONES}/{}\"; allow-transfer {{ key \"{key}\"; }}; }};",
         opening(zone),
-        quoted(&format!("{ZONES}/{}", file_name(zone))),
+        file_name(zone),
     )
 }
 
 /// The control command that has a secondary look for news.
 pub(super) fn refresh_command(zone: &Name) -> String {
-    format!("refresh {}", quoted(&zone.to_string()))
+    format!("refresh {}", quoted(zone))
+}
+
+/// The control command that has a zone loaded which is not; it ends when that is done or has failed.
+pub(super) fn load_command(zone: &Name) -> String {
+    format!("reload {}", quoted(zone))
 }
 
 /// The control command that removes a zone.
 pub(super) fn remove_command(zone: &Name) -> String {
-    format!("delzone -clean {}", quoted(&zone.to_string()))
+    format!("delzone -clean {}", quoted(zone))
 }
 
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+/// A zone's name for `named`, in quotes. What is not plain is given by its number: between quotes `named`
+/// reads a backslash as one, and nothing else that ends a word or a line may stand there.
+fn quoted(zone: &Name) -> String {
+    let mut text = String::from("\"");
+    for label in zone.labels() {
+        for byte in label {
+            if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'*' | b'/') {
+                text.push(char::from(*byte));
+            } else {
+                // Writing to a string cannot fail.
+                let _ = write!(text, "\\{byte:03}");
+            }
+        }
+        text.push('.');
+    }
+    if zone.is_root() {
+        text.push('.');
+    }
+    text.push('"');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_name_gets_out_of_its_quotes() {
+        let shown = |text: &str| quoted(&Name::parse(text).unwrap());
+        assert_eq!(shown("example.com."), r#""example.com.""#);
+        assert_eq!(shown("."), r#"".""#);
+        assert_eq!(shown(r"\046.test."), r#""\046.test.""#);
+        assert_eq!(
+            shown(r#"a\"\;\010 b\\.test."#.replace(' ', r"\032").as_str()),
+            r#""a\034\059\010\032b\092.test.""#
+        );
+    }
 }

@@ -27,6 +27,9 @@ use super::history::{History, Step};
 /// First bytes of each file; the digit is the version of the format.
 const MAGIC: &[u8; 16] = b"bindery-zone 1\n\0";
 
+/// Where the version stands in them.
+const VERSION_AT: usize = 13;
+
 /// Bytes before a commit's payload.
 const FRAME_LEN: usize = 12;
 
@@ -142,9 +145,15 @@ impl Journal {
         file.set_permissions(private()).map_err(io)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io)?;
-        if !bytes.starts_with(MAGIC) {
+        if is_of_another_version(&bytes) {
             return Err(Damaged::Version {
                 path: path.to_owned(),
+            });
+        }
+        if !bytes.starts_with(MAGIC) {
+            return Err(Damaged::Broken {
+                path: path.to_owned(),
+                at: 0,
             });
         }
         let mut content: Option<Content> = None;
@@ -199,6 +208,22 @@ impl Journal {
         ))
     }
 
+    /// What can still be read of a file that is broken: the zone as it was before the commit that is.
+    pub(super) fn readable(path: &Path) -> Option<Content> {
+        let bytes = fs::read(path).ok()?;
+        let mut rest = bytes.strip_prefix(MAGIC)?;
+        let mut content: Option<Content> = None;
+        while let Frame::Whole(payload) = unframe(rest) {
+            let mut next = content.clone();
+            if replay(payload, &mut next).is_none() {
+                break;
+            }
+            content = next;
+            rest = &rest[FRAME_LEN + payload.len()..];
+        }
+        content.filter(|content| content.soa().is_some())
+    }
+
     /// Appends one commit and waits until the disk has it.
     ///
     /// If that fails, the file is as it was before, or the next commit makes it so first.
@@ -250,6 +275,15 @@ impl Journal {
 /// The mode of a file that nobody else can read.
 fn private() -> fs::Permissions {
     fs::Permissions::from_mode(0o600)
+}
+
+/// Whether a file begins as ours do, but for the version of the format.
+fn is_of_another_version(bytes: &[u8]) -> bool {
+    let head = bytes.get(..MAGIC.len()).unwrap_or_default();
+    let differs = |(at, (one, other)): (usize, (&u8, &u8))| one != other && at != VERSION_AT;
+    let is_like_ours =
+        head.len() == MAGIC.len() && !head.iter().zip(MAGIC).enumerate().any(differs);
+    is_like_ours && head[VERSION_AT].is_ascii_digit() && head != MAGIC
 }
 
 /// Makes a rename or removal durable.

@@ -152,3 +152,35 @@ fn file_names_are_readable_unique_and_short() {
     assert!(file_name(&name(&long)).len() < 100);
     assert!(file_name(&Name::root()).len() < 100);
 }
+
+#[tokio::test]
+async fn a_damaged_file_costs_its_zone_what_was_damaged_and_nobody_else_anything() {
+    let folder = TempDir::new().unwrap();
+    let zones = ["one.example.", "two.example.", "three.example."].map(name);
+    {
+        let server = open(&folder);
+        for zone in &zones {
+            let records = records(&zone.to_string());
+            server.create(zone, &records).await.unwrap();
+        }
+    }
+    let path = |zone: &Name| folder.path().join(file_name(zone));
+    // A commit that was whole, and one that was not.
+    let mut bytes = fs::read(path(&zones[1])).unwrap();
+    bytes.extend_from_slice(&[7; 64]);
+    bytes.extend_from_slice(&[0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]);
+    let at = bytes.len() - 78;
+    bytes[at..at + 4].copy_from_slice(&[0, 0, 0, 8]);
+    fs::write(path(&zones[1]), &bytes).unwrap();
+    fs::write(path(&zones[2]), "garbage").unwrap();
+    let server = open(&folder);
+    assert_eq!(server.zones(), zones[..2]);
+    assert!(server.zone(&zones[1]).unwrap().content().soa().is_some());
+    let kept = fs::read_dir(folder.path().join("broken")).unwrap();
+    assert_eq!(kept.count(), 2);
+    // What was lost can be made anew, and what was mended is sound.
+    let records = records("three.example.");
+    server.create(&zones[2], &records).await.unwrap();
+    drop(server);
+    assert_eq!(open(&folder).zones().len(), 3);
+}
