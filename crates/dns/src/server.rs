@@ -30,6 +30,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// milliseconds; after ten seconds something is wrong.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a server may take to tell a serial, which costs it nothing: one that does not is stopped, cut off
+/// or overloaded, and that is worth knowing soon.
+const SERIAL_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Transfers from one server at a time. Each has a connection of its own, and of more that arrive together
 /// than the system queues for a server (ten, as BIND is set up by itself) some wait for a second.
 const TRANSFERS_MAX: usize = 8;
@@ -197,9 +201,7 @@ impl Server {
     /// # Errors
     /// If the server does not answer or does not serve the zone.
     async fn fetch_soa(&self, zone: &Name) -> Result<Record, Fault> {
-        let answer = self
-            .ask(|id| Self::query(zone, RecordType::Soa, id))
-            .await?;
+        let answer = self.ask_for_soa(zone).await?;
         let row = self.soa_in(zone, &answer)?;
         let data = row.data().map_err(|_| self.malformed())?;
         Ok(Record {
@@ -210,10 +212,23 @@ impl Server {
     }
 
     async fn fetch_serial(&self, zone: &Name) -> Result<Serial, Fault> {
-        let answer = self
-            .ask(|id| Self::query(zone, RecordType::Soa, id))
-            .await?;
+        let answer = self.ask_for_soa(zone).await?;
         self.serial_in(zone, &answer)
+    }
+
+    async fn ask_for_soa(&self, zone: &Name) -> Result<Message, Fault> {
+        let limit = SERIAL_TIMEOUT.min(self.answer_timeout);
+        let asked = self.ask(|id| Self::query(zone, RecordType::Soa, id));
+        if let Ok(answer) = timeout(limit, asked).await {
+            return answer;
+        }
+        // What is on its way there may still come; nothing new is sent into the silence.
+        if let Ok(kept) = self.link.try_lock()
+            && let Some(link) = kept.as_ref()
+        {
+            link.retire();
+        }
+        Err(self.lost(&format!("no answer within {limit:?}")))
     }
 
     fn serial_in(&self, zone: &Name, answer: &Message) -> Result<Serial, Fault> {
