@@ -99,6 +99,7 @@ async fn open(engine: &Engine, apex: &Name) -> Result<()> {
         hosting: Hosting::Elsewhere,
         tenancy: Tenancy::Shared,
         allowed: None,
+        serial_floor: None,
     };
     engine.declare_zone(&Group::UNNAMED, declaration);
     engine.open();

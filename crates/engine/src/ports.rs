@@ -70,8 +70,7 @@ pub trait ZoneHost: Send + Sync + 'static {
 
     /// Tries to serve a zone that the server has and cannot load from what of its own files can still be
     /// read, and says whether that worked. What it serves then may be an older version.
-    fn mend<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<bool, Fault>> {
-        let _nothing_to_mend = zone;
+    fn mend<'a>(&'a self, _zone: &'a Name) -> BoxFuture<'a, Result<bool, Fault>> {
         Box::pin(std::future::ready(Ok(false)))
     }
 

@@ -92,6 +92,8 @@ impl Stories {
             | Completion::Verified(_, Err(_))
             | Completion::Checked(_)
             | Completion::Renewed(..)
+            | Completion::Rescued(_)
+            | Completion::Differs(..)
             | Completion::Followed(..) => {}
             Completion::Closed(result) => {
                 self.0.remove(zone);

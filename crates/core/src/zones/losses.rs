@@ -230,7 +230,7 @@ impl Zone {
     pub(super) fn rescued_records(&self) -> impl Iterator<Item = Record> {
         let sets = self.losses.rescued.iter();
         let free = sets.filter(|(key, _)| {
-            self.parent.desired(key).is_none() && !self.clashes(key, self.parent.wanted_children())
+            self.parent.desired(key).is_none() && !clashes(key, self.parent.wanted_children())
         });
         free.flat_map(|(key, set)| {
             set.data().iter().map(|data| Record {
@@ -241,24 +241,13 @@ impl Zone {
         })
     }
 
-    /// Whether a set among these cannot stand beside one of this key.
-    fn clashes(&self, key: &RecordKey, sets: &BTreeMap<RecordKey, Arc<RecordSet>>) -> bool {
-        let others = sets.range(all_types(&key.name)).map(|(other, _)| other);
-        let mut others = others.filter(|other| other.rtype != key.rtype);
-        !key.rtype.stands_beside_cname()
-            && others.any(|other| {
-                [key.rtype, other.rtype].contains(&RecordType::Cname)
-                    && !other.rtype.stands_beside_cname()
-            })
-    }
-
     /// The set that others' records and what stands make together; `None` where they cannot.
     pub(super) fn restoration(&self, key: &RecordKey) -> Option<RecordSet> {
         let lost = self.losses.rescued(key)?;
         let standing = self.parent.actual(key);
         let is_other = standing.is_some_and(|set| !has_all(set, lost));
-        if self.clashes(key, self.parent.children())
-            || self.clashes(key, self.parent.wanted_children())
+        if clashes(key, self.parent.children())
+            || clashes(key, self.parent.wanted_children())
             || (key.rtype == RecordType::Cname && is_other)
         {
             return None;
@@ -352,4 +341,15 @@ impl Zones {
 
 fn has_all(set: &RecordSet, wanted: &RecordSet) -> bool {
     wanted.data().iter().all(|data| set.data().contains(data))
+}
+
+/// Whether a set among these cannot stand beside one of this key.
+fn clashes(key: &RecordKey, sets: &BTreeMap<RecordKey, Arc<RecordSet>>) -> bool {
+    let others = sets.range(all_types(&key.name)).map(|(other, _)| other);
+    let mut others = others.filter(|other| other.rtype != key.rtype);
+    !key.rtype.stands_beside_cname()
+        && others.any(|other| {
+            [key.rtype, other.rtype].contains(&RecordType::Cname)
+                && !other.rtype.stands_beside_cname()
+        })
 }

@@ -162,22 +162,30 @@ impl World {
                 Completion::Renewed(record, Ok(()))
             }
             Step::Rescue(_) => Completion::Rescued(self.others.clone()),
-            Step::Follow(Errand::Copy(index, known)) if self.extras.is_some() => {
-                let (serial, lines) = self.extras.clone().expect("there are some");
-                if known.sifted == Some(serial) {
-                    self.extras = None;
-                }
-                Completion::Differs(index, serial, records(&lines))
-            }
-            Step::Follow(Errand::Copy(index, _) | Errand::Look(index) | Errand::Nudge(index)) => {
-                let followed = self.serials.get(&index).cloned();
-                Completion::Followed(index, followed.unwrap_or(Ok(content.serial)))
+            Step::Follow(errand) => {
+                let serial = content.serial;
+                self.follow(errand, serial)
             }
             Step::Close => {
                 self.server.remove(zone);
                 Completion::Closed(Ok(()))
             }
         }
+    }
+
+    fn follow(&mut self, errand: Errand, lead: Serial) -> Completion {
+        let (index, sifted) = match errand {
+            Errand::Copy(index, known) => (index, known.sifted),
+            Errand::Look(index) | Errand::Nudge(index) => (index, None),
+        };
+        if let Some((serial, lines)) = self.extras.take() {
+            if sifted != Some(serial) {
+                self.extras = Some((serial, lines.clone()));
+            }
+            return Completion::Differs(index, serial, records(&lines));
+        }
+        let followed = self.serials.get(&index).cloned();
+        Completion::Followed(index, followed.unwrap_or(Ok(lead)))
     }
 
     /// The zone's lines, SOA left out.

@@ -145,17 +145,7 @@ impl Journal {
         file.set_permissions(private()).map_err(io)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io)?;
-        if is_of_another_version(&bytes) {
-            return Err(Damaged::Version {
-                path: path.to_owned(),
-            });
-        }
-        if !bytes.starts_with(MAGIC) {
-            return Err(Damaged::Broken {
-                path: path.to_owned(),
-                at: 0,
-            });
-        }
+        check_head(path, &bytes)?;
         let mut content: Option<Content> = None;
         let mut history = History::new();
         let mut at = MAGIC.len();
@@ -275,6 +265,18 @@ impl Journal {
 /// The mode of a file that nobody else can read.
 fn private() -> fs::Permissions {
     fs::Permissions::from_mode(0o600)
+}
+
+/// Whether a file is one of ours, of the version that we know.
+fn check_head(path: &Path, bytes: &[u8]) -> Result<(), Damaged> {
+    let path = path.to_owned();
+    if is_of_another_version(bytes) {
+        return Err(Damaged::Version { path });
+    }
+    if !bytes.starts_with(MAGIC) {
+        return Err(Damaged::Broken { path, at: 0 });
+    }
+    Ok(())
 }
 
 /// Whether a file begins as ours do, but for the version of the format.

@@ -38,7 +38,7 @@ impl History {
     /// The version that a zone had so many versions ago, or the oldest that is known.
     pub(super) fn before(&self, zone: &Name, versions: usize) -> Option<ZoneContent> {
         let known = self.0.get(zone)?;
-        let at = known.len().checked_sub(versions + 1).unwrap_or_default();
+        let at = known.len().saturating_sub(versions + 1);
         known.get(at).cloned()
     }
 

@@ -50,7 +50,9 @@ pub(crate) struct Machine {
     pub(crate) dns: u16,
     pub(crate) metrics: u16,
     server: Server,
-    /// Secondaries beside the one primary; their ports come after its port.
+    /// How many primaries; their ports follow each other.
+    primaries: u16,
+    /// Secondaries beside them; their ports come after those.
     secondaries: u16,
     /// The cluster beside the usual servers, as `--cluster` takes it.
     cluster: Option<&'static str>,
@@ -171,6 +173,7 @@ impl Machine {
             dns,
             metrics,
             server,
+            primaries: 1,
             secondaries: 0,
             cluster: None,
             api_host: "127.0.0.1",
@@ -184,6 +187,13 @@ impl Machine {
     pub(crate) fn with_secondaries(mut self, count: u16) -> Result<Self> {
         self.dns = free_ports(count + 1)?;
         self.secondaries = count;
+        Ok(self)
+    }
+
+    /// The same machine with so many primaries.
+    pub(crate) fn with_primaries(mut self, count: u16) -> Result<Self> {
+        self.dns = free_ports(count)?;
+        self.primaries = count;
         Ok(self)
     }
 
@@ -240,6 +250,9 @@ impl Machine {
             line.extend([format!("--{flag}-address"), format!("{host}:{port}")]);
         }
         line.extend(self.extra.iter().cloned());
+        if self.primaries > 1 {
+            line.extend(["--primaries".to_owned(), self.primaries.to_string()]);
+        }
         if self.secondaries > 0 {
             line.extend(["--secondaries".to_owned(), self.secondaries.to_string()]);
         }
@@ -359,8 +372,14 @@ impl Machine {
 impl Machine {
     /// Changes DNS behind Bindery's back, by lines for `nsupdate`.
     pub(crate) fn nsupdate(&self, lines: &str) -> Result<()> {
+        self.nsupdate_at(0, lines)
+    }
+
+    /// The same on the server of this number.
+    pub(crate) fn nsupdate_at(&self, server: u16, lines: &str) -> Result<()> {
         let file = self.scratch.path().join("nsupdate.txt");
-        let text_of = format!("server 127.0.0.1 {}\n{lines}\nsend\n", self.dns);
+        let port = self.dns + server;
+        let text_of = format!("server 127.0.0.1 {port}\n{lines}\nsend\n");
         fs::write(&file, text_of)?;
         let key = self.data().join("tsig.key").display().to_string();
         let file = file.display().to_string();

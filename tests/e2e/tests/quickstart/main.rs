@@ -13,6 +13,7 @@ mod files;
 mod fleet;
 mod kubectl;
 mod logs;
+mod losses;
 mod machine;
 mod manual;
 mod messages;
@@ -68,6 +69,7 @@ fn trials() -> Vec<Trial> {
         passing::cases(),
         crash::cases(),
         fleet::cases(),
+        losses::cases(),
         clusters::cases(),
         manual::cases(),
         steady::cases(),
@@ -87,6 +89,7 @@ fn trials() -> Vec<Trial> {
         (permissions::cases(), Server::Named),
         (logs::cases(), Server::Builtin),
         (secondaries::cases(), Server::Named),
+        (losses::named_cases(), Server::Named),
     ];
     for (cases, server) in once {
         trials.extend(
