@@ -104,7 +104,7 @@ fn run_needs_no_more_than_the_page_says(_: Server) -> Result<()> {
     // Until the rest of the page is applied.
     stage.kubectl_apply(everywhere)?;
     stage.process = Process::start(&all, stage.scratch.path(), 1)?;
-    let later = OBJECTS.replace("name: www,", "name: later,");
+    let later = OBJECTS.replace("{name: www, ipv4", "{name: later, ipv4");
     in_namespace(&stage, "web", &later)?;
     stage.resolves("later.example.com", "A", "192.0.2.1")?;
     let log = stage.process.err();
