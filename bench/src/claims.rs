@@ -100,6 +100,8 @@ async fn open(engine: &Engine, apex: &Name) -> Result<()> {
         tenancy: Tenancy::Shared,
         allowed: None,
         serial_floor: None,
+        going: None,
+        noted: None,
     };
     engine.declare_zone(&Group::UNNAMED, declaration);
     engine.open();

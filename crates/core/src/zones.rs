@@ -8,8 +8,10 @@ mod cuts;
 mod drift;
 mod followers;
 mod guard;
+mod leaving;
 mod losses;
 mod mending;
+mod noted;
 mod own;
 mod protocol;
 mod silence;
@@ -37,16 +39,18 @@ use crate::{
     object::{Id, ObjectRef},
     pack::pack,
     record::{Record, RecordData, RecordKey, RecordSet, RecordType, Serial},
-    tracker::{Parent, Phase},
+    tracker::Parent,
 };
 
 pub use self::{
     cuts::Cut,
-    guard::HeldPlan,
+    guard::{HeldPlan, Scope},
     mending::Mended,
+    noted::Noted,
     own::restored,
     protocol::{
-        Completion, Hosting, Limits, ReadBack, Sent, Step, Tenancy, ZoneContent, ZoneDeclaration,
+        Completion, Going, Hosting, Limits, ReadBack, Sent, Step, Tenancy, ZoneContent,
+        ZoneDeclaration,
     },
     verdict::{ClaimOutcome, SyncEvent, Verdict, Withdrawal, ZoneEvent, ZoneState},
 };
@@ -75,6 +79,7 @@ pub struct Zones {
     timers: BTreeSet<(Duration, Name)>,
     /// Servers that do not answer, by position, the lead being 0.
     silent: BTreeMap<usize, Fault>,
+    departures: leaving::Departures,
 }
 
 #[expect(
@@ -178,21 +183,38 @@ impl Zones {
     }
 
     /// Declares a zone, or declares it anew.
-    pub fn declare_zone(&mut self, declaration: ZoneDeclaration) {
+    pub fn declare_zone(&mut self, mut declaration: ZoneDeclaration) {
         let name = declaration.zone.clone();
         let zone = self.known.entry(name.clone()).or_default();
         let reopened = zone.declared.is_none();
         if reopened {
             zone.fleet = Fleet::new(&self.followers);
+            zone.guard = guard::Guard::default();
+        }
+        let going = declaration.going;
+        if let (Some(before), Some(_)) = (&zone.declared, going) {
+            // Who lets a zone go may no longer know what it was like.
+            declaration.hosting = before.hosting.clone();
         }
         if zone.serial.is_none() {
             zone.losses.suppose(declaration.serial_floor);
         }
         let renamed = zone.own.replace(&declaration);
         let exclusive = declaration.tenancy == Tenancy::Exclusive;
-        let allowed = declaration.allowed.clone();
+        let noted = declaration.noted.clone();
+        let was_going = zone.is_going();
         zone.declared = Some(declaration);
-        zone.release(allowed.as_deref());
+        for key in zone.guard.memory.take_in(noted, reopened) {
+            zone.parent.mark(key);
+        }
+        zone.guard.stays = false;
+        // What others wrote a moment ago counts too.
+        zone.stale |= going.is_some_and(|going| going != Going::Unsaid) && zone.parent.is_open();
+        if was_going && going.is_none() {
+            zone.guard.is_one_too_many = false;
+            zone.reconsider();
+        }
+        zone.release();
         zone.parent.want();
         if exclusive {
             zone.parent.mark_all(zone.foreign.iter().cloned());
@@ -203,17 +225,19 @@ impl Zones {
         for own in renamed {
             self.remerge(&name, &own);
         }
+        self.departures.note(&name, going);
         self.zone_news.insert(name.clone());
         self.work.insert(name);
     }
 
     /// Takes a zone back. What we wrote into it goes first; then it is deleted where it is ours.
     pub fn retire_zone(&mut self, name: &Name) {
+        self.departures.note(name, None);
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };
         zone.declared = None;
-        zone.let_go();
+        zone.let_go(u64::MAX);
         zone.parent.retire();
         zone.losses.let_go();
         zone.spreading = followers::Spreading::default();
@@ -221,18 +245,6 @@ impl Zones {
         self.claim_again(name);
         self.zone_news.insert(name.clone());
         self.work.insert(name.clone());
-    }
-
-    /// Takes back a zone that Bindery made, be it in an earlier run: it is deleted, whatever is in it,
-    /// and need not be read for that.
-    pub fn raze_zone(&mut self, name: &Name) {
-        let zone = self.known.entry(name.clone()).or_default();
-        zone.served = true;
-        if zone.parent.phase() == Phase::NotStarted {
-            zone.parent.begin();
-            zone.parent.done();
-        }
-        self.retire_zone(name);
     }
 
     /// Replaces everything that one object asks for.

@@ -120,7 +120,7 @@ pub(crate) enum Subject {
 pub(crate) enum Input {
     DeclareZone(ZoneDeclaration),
     RetireZone,
-    RazeZone,
+    HoldZone,
     Declare(Declaration),
     Forget,
 }
@@ -180,10 +180,10 @@ impl Engine {
         }
     }
 
-    /// Takes back a zone that Bindery made, be it in an earlier run: it is deleted from its servers.
-    pub fn raze_zone(&self, zone: ZoneKey) {
+    /// Something happened to the object of a zone: until it is declared again, nothing goes from it.
+    pub fn hold_zone(&self, zone: ZoneKey) {
         if let Some(desk) = self.0.groups.get(&zone.group) {
-            desk.inbox.push(Subject::Zone(zone.name), Input::RazeZone);
+            desk.inbox.push(Subject::Zone(zone.name), Input::HoldZone);
         }
     }
 

@@ -118,18 +118,15 @@ impl Runner {
             match (subject, input) {
                 (_, Input::DeclareZone(declaration)) => self.zones.declare_zone(declaration),
                 (_, Input::Declare(declaration)) => self.zones.declare(declaration),
-                (Subject::Zone(zone), input) => self.take_back(&zone, &input),
+                (Subject::Zone(zone), Input::HoldZone) => self.zones.hold_zone(&zone),
+                (Subject::Zone(zone), _) => self.take_back(&zone),
                 (Subject::Object(owner), _) => self.zones.forget(&owner),
             }
         }
     }
 
-    fn take_back(&mut self, zone: &Name, input: &Input) {
-        if matches!(input, Input::RazeZone) {
-            self.zones.raze_zone(zone);
-        } else {
-            self.zones.retire_zone(zone);
-        }
+    fn take_back(&mut self, zone: &Name) {
+        self.zones.retire_zone(zone);
         if let Some(desk) = self.desk() {
             desk.behind.note(zone, Vec::new());
         }

@@ -9,8 +9,10 @@ use bindery_api::{
     PtrRecord, SrvRecord, TxtRecord,
 };
 use bindery_core::{Kind, ObjectRef};
+use bindery_sources::Stays;
 use futures::stream::{BoxStream, StreamExt};
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::core::v1::{Event, Namespace};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::core::{ApiResource, DynamicResourceScope};
@@ -282,6 +284,43 @@ impl Cluster {
             .map_err(wrap)
     }
 
+    /// Whether the namespace of an object is to stay, where that may be looked at.
+    pub(crate) async fn fetch_namespace(&self, object: &ObjectRef) -> Result<Stays, Error> {
+        let resource = ApiResource::erase::<Namespace>(&());
+        self.fetch_stays(object, &resource, &object.namespace).await
+    }
+
+    /// Whether the definition of an object's kind is to stay, where that may be looked at.
+    pub(crate) async fn fetch_definition(&self, object: &ObjectRef) -> Result<Stays, Error> {
+        let resource = ApiResource::erase::<CustomResourceDefinition>(&());
+        let name = definition(object.kind);
+        self.fetch_stays(object, &resource, &name).await
+    }
+
+    async fn fetch_stays(
+        &self,
+        object: &ObjectRef,
+        resource: &ApiResource,
+        name: &str,
+    ) -> Result<Stays, Error> {
+        count(&self.metrics.requests);
+        let api: Api<Sighted> = Api::all_with(self.client.clone(), resource);
+        let found = in_time(object.kind, api.get(name)).await?;
+        let found = found.map_err(|source| Error::Get {
+            object: Box::new(object.clone()),
+            source,
+        });
+        match found {
+            Ok(found) if found.metadata.deletion_timestamp.is_none() => Ok(Stays::Yes),
+            Ok(_) => Ok(Stays::No),
+            Err(error) => match error.class() {
+                Class::Missing => Ok(Stays::No),
+                Class::Denied => Ok(Stays::Unknown),
+                Class::Transient | Class::Conflict | Class::Expired => Err(error),
+            },
+        }
+    }
+
     /// Creates an Event about an object; one that is there already is a conflict.
     pub(crate) async fn create_event(
         &self,
@@ -364,6 +403,12 @@ fn params() -> PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
     }
+}
+
+/// The name of the definition of a kind.
+pub(crate) fn definition(kind: Kind) -> String {
+    let resource = resource(kind);
+    format!("{}.{}", resource.plural, resource.group)
 }
 
 fn resource(kind: Kind) -> ApiResource {

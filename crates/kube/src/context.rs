@@ -206,6 +206,8 @@ impl Context {
         if meta.object.kind == Kind::DnsZone {
             self.state().tell_serial(&meta.object, &status);
         }
+        let is_zone = meta.object.kind == Kind::DnsZone;
+        let note = is_zone.then(|| zone::Note::read(&status)).flatten();
         let (meta, status) = (meta.recalling(&status), Seen::read(&status));
         let labels = object.metadata.labels.unwrap_or_default();
         let object = Object::new(meta, labels, spec);
@@ -218,6 +220,10 @@ impl Context {
                 |state: &State| state.catalog.meta(&id).is_some_and(Meta::is_tampered);
             let before = is_tampered(&state);
             let affected = state.see(object, status, since);
+            if is_zone {
+                zone::recall(&mut state, &id, note);
+                zone::hold(&state, self, &id);
+            }
             (affected, !before && is_tampered(&state))
         };
         if is_news {
@@ -231,13 +237,21 @@ impl Context {
         let Some(meta) = Meta::read(kind, &object.metadata) else {
             return;
         };
-        let affected = self.state().catalog.remove(&meta.object);
+        let mut state = self.state();
+        let affected = state.catalog.remove(&meta.object);
+        zone::hold(&state, self, &meta.object);
+        drop(state);
         self.push_if_open(affected);
     }
 
     /// Takes in that everything of what is watched but these is gone.
     pub(crate) fn keep_only(&self, watched: &Watched, uids: &BTreeSet<Uid>) {
-        let affected = self.state().keep_only(watched, uids);
+        let mut state = self.state();
+        let affected = state.keep_only(watched, uids);
+        for id in &affected {
+            zone::hold(&state, self, id);
+        }
+        drop(state);
         self.push_if_open(affected);
     }
 

@@ -229,7 +229,8 @@ fn condition_type(value: &Value) -> Option<ConditionType> {
     ConditionType::from_word(value["type"].as_str()?)
 }
 
-fn moment(text: &str) -> Option<Moment> {
+/// A time as it stands in a status.
+pub(crate) fn moment(text: &str) -> Option<Moment> {
     let time: k8s_openapi::jiff::Timestamp = text.parse().ok()?;
     Some(Moment(time.as_second()))
 }

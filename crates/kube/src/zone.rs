@@ -2,14 +2,17 @@
 
 mod conditions;
 mod hosts;
+mod removals;
+
+pub(crate) use removals::Note;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bindery_core::zones::{Hosting, Tenancy, ZoneDeclaration, ZoneEvent, ZoneState};
-use bindery_core::{ConditionType, FaultKind, Kind, Record, Serial, ZoneKey};
-use bindery_sources::{Id, Life, Meta, MetadataPatch, ZoneStanding};
+use bindery_core::zones::{Going, Hosting, Noted, Tenancy, ZoneDeclaration, ZoneEvent, ZoneState};
+use bindery_core::{ConditionType, Kind, Name, ObjectRef, Record, Serial, ZoneKey};
+use bindery_sources::{Cause, Id, Life, Meta, MetadataPatch, ZoneStanding};
 use tokio::time::Instant;
 
 use crate::cluster::Error;
@@ -26,23 +29,30 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// How often to look whether another object has taken over a zone.
 const HEIR_POLL: Duration = Duration::from_millis(100);
 
+/// How often to look whether a permission was given.
+const PERMISSION_POLL: Duration = Duration::from_secs(15);
+
 /// How far one zone object is.
 #[derive(Default)]
 pub(crate) struct ZoneProgress {
     /// What was declared to the engine and not seen to be gone.
     declared: BTreeMap<ZoneKey, Declared>,
     written: Option<Instant>,
+    /// How its deletion came about, once that was asked.
+    cause: Option<Cause>,
+    /// The removals that are written down.
+    note: Option<Note>,
+    /// Whether this run wrote them down.
+    is_noted: bool,
 }
 
 /// What was declared to the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Declared {
-    /// The zone, of this generation and with this plan let through.
-    Wanted(i64, Option<Arc<str>>),
-    /// That the zone is there, to be read and taken back.
-    Leaving,
-    /// That it is to be taken back.
-    TakenBack,
+    /// The zone, of this generation, with this plan let through and these removals written down.
+    Wanted(i64, Option<Arc<str>>, Arc<Noted>),
+    /// That it is to go, by whose word, and with what let through at which generation.
+    Going(Going, Option<Arc<str>>, i64),
 }
 
 /// What is known of a zone object.
@@ -50,7 +60,15 @@ struct Observed {
     meta: Meta,
     /// The zone that it is to have.
     wanted: Option<ZoneKey>,
+    /// The name that it declares, where that can be read.
+    name: Option<Name>,
     records: Vec<Record>,
+    /// How its deletion came about, once that was asked.
+    cause: Option<Cause>,
+    /// The removals that are written down.
+    note: Option<Note>,
+    /// What of them counts.
+    noted: Arc<Noted>,
     tenancy: Tenancy,
     /// Fields that it sets and that this version does not act on.
     ignored: Vec<&'static str>,
@@ -86,10 +104,12 @@ enum Heir {
 enum Plan {
     /// Before a zone is touched, its object says so, and after it is gone no longer.
     Write(BTreeSet<ZoneKey>),
+    /// How its deletion came about has to be asked.
+    Ask,
     /// A zone goes to the engine.
     Declare(ZoneKey, Declared),
-    /// The engine is to take a zone back.
-    TakeBack(ZoneKey, Tenure),
+    /// These removals have to be written down before they happen.
+    Note(Arc<Noted>),
     /// Its author is to be told.
     Report,
     /// Nothing, until something changes.
@@ -98,6 +118,11 @@ enum Plan {
 
 /// Moves one zone closer to its declaration. Safe to call at any time.
 pub(crate) async fn reconcile(object: &Id, ctx: &Context) -> Result<Visit, Error> {
+    let cause = ctx.state().zones.get(object).and_then(|zone| zone.cause);
+    if cause == Some(Cause::Unknown) {
+        // Somebody may have given the permission meanwhile.
+        ask(object, ctx).await?;
+    }
     for _ in 0..STEPS_MAX {
         let Some(observed) = observe(object, &ctx.state(), ctx) else {
             retire(object, ctx);
@@ -110,8 +135,13 @@ pub(crate) async fn reconcile(object: &Id, ctx: &Context) -> Result<Visit, Error
                 return Ok(observed.patience().unwrap_or(visit));
             }
             Plan::Write(places) => write(object, ctx, &observed.meta, &places).await?,
+            Plan::Ask => ask(object, ctx).await?,
             Plan::Declare(zone, what) => declare(object, ctx, &observed, (zone, what)),
-            Plan::TakeBack(zone, tenure) => take_back(object, ctx, zone, tenure),
+            Plan::Note(noted) => {
+                if let Some(visit) = note(object, ctx, &observed, noted).await? {
+                    return Ok(visit);
+                }
+            }
         }
     }
     Ok(Visit::Failed)
@@ -134,25 +164,55 @@ pub(crate) fn declare_held(ctx: &Context) {
             // What is to go must be known even where something has to be written down first.
             match observed.leave().unwrap_or_else(|| plan(&observed)) {
                 Plan::Declare(zone, what) => declare(&object, ctx, &observed, (zone, what)),
-                Plan::TakeBack(zone, tenure) => take_back(&object, ctx, zone, tenure),
-                Plan::Write(_) | Plan::Report | Plan::Rest => break,
+                Plan::Write(_) | Plan::Ask | Plan::Note(_) | Plan::Report | Plan::Rest => break,
             }
         }
     }
 }
 
-/// An object that vanished takes its zones along, unless another object has them now.
+/// What a zone object's status says of removals is recalled at the first sight of it.
+pub(crate) fn recall(state: &mut State, object: &Id, note: Option<Note>) {
+    let progress = state.zones.entry(Id::clone(object)).or_default();
+    if progress.note.is_none() {
+        progress.note = note;
+    }
+}
+
+/// Whatever is to become of a zone that its object is to have no longer: before that is known, nothing goes
+/// from it. It is said with the lock held, so that the engine hears it before anything of the zone's
+/// records.
+pub(crate) fn hold(state: &State, ctx: &Context, object: &ObjectRef) {
+    let Some(progress) = state.zones.get(object) else {
+        return;
+    };
+    let view = state.catalog.zone(object);
+    let wanted = match &view {
+        Some(view) if matches!(view.standing, ZoneStanding::Invalid(_)) => return,
+        Some(view) if view.standing == ZoneStanding::Active => view.key(),
+        Some(_) | None => None,
+    };
+    for (zone, declared) in &progress.declared {
+        let is_decided = view.is_some() && matches!(declared, Declared::Going(..));
+        let declarer = state.declarers.get(zone).map(|id| &**id);
+        if Some(zone) != wanted.as_ref() && !is_decided && declarer == Some(object) {
+            ctx.engine.hold_zone(zone.clone());
+        }
+    }
+}
+
+/// An object that vanished before its zones were taken back leaves them as they are, for another object to
+/// take over: its finalizer was removed by hand, or its definition by force.
 fn retire(object: &Id, ctx: &Context) {
     let mut state = ctx.state();
     state.forget(object);
     let progress = state.zones.remove(object).unwrap_or_default();
-    for (zone, declared) in progress.declared {
-        if !state.disown(object, &zone) || declared == Declared::TakenBack {
-            continue;
-        }
-        match ctx.settings.sites.get(&zone.group).map(|site| site.tenure) {
-            Some(Tenure::Managed) => ctx.engine.raze_zone(zone),
-            Some(Tenure::External) | None => ctx.engine.retire_zone(zone),
+    for zone in progress.declared.into_keys() {
+        if state.disown(object, &zone) {
+            tracing::warn!(
+                %object, %zone,
+                "a DNSZone vanished without its finalizer; its zone is kept and served, apply the \
+                 object again to take it over"
+            );
         }
     }
 }
@@ -181,16 +241,25 @@ fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Observed> {
         };
         (zone, place)
     };
-    let lead = ctx.settings.sites.get(view.group).map(|site| &*site.lead);
     // While an object has several zones, nobody knows whose serials its status tells.
     let is_only = places.len() == 1 && zone.as_ref().is_some_and(|zone| places.contains(zone));
     let told = state.serials.get(object).copied();
+    let note = progress.note.as_ref();
+    let noted = note.map_or_else(Arc::default, |note| {
+        if progress.is_noted {
+            Arc::clone(&note.noted)
+        } else {
+            note.recalled(ctx.clock.now())
+        }
+    });
     Some(Observed {
         serial_floor: told.filter(|_| is_only),
         meta: view.meta.clone(),
-        records: view.name.map_or_else(Vec::new, |zone| {
-            hosts::with_addresses(zone, view.records, lead.unwrap_or_default())
-        }),
+        name: view.name.cloned(),
+        records: view.records.to_vec(),
+        cause: progress.cause,
+        note: note.cloned(),
+        noted,
         tenancy: view.tenancy,
         ignored: view.ignored.to_vec(),
         hosted_only: view.hosted_only.to_vec(),
@@ -210,8 +279,11 @@ fn heir(state: &State, other: &Id, zone: &ZoneKey) -> Heir {
 }
 
 impl Observed {
-    /// When to look again where another object is about to have a zone.
+    /// When to look again where another object is about to have a zone, or a permission is wanting.
     fn patience(&self) -> Option<Visit> {
+        if self.cause == Some(Cause::Unknown) {
+            return Some(Visit::At(Instant::now() + PERMISSION_POLL));
+        }
         let waits = |(_, place): (_, &Place)| place.heir == Some(Heir::Coming);
         let at = Instant::now() + HEIR_POLL;
         self.former().any(waits).then_some(Visit::At(at))
@@ -224,15 +296,48 @@ impl Observed {
         places.filter(|(zone, _)| Some(*zone) != self.wanted.as_ref())
     }
 
-    /// What is to be done next about those.
+    /// What is to be done next about those: the engine lets them go, or holds them.
     fn leave(&self) -> Option<Plan> {
-        self.former().find_map(|(zone, place)| leave(zone, place))
+        self.former().find_map(|(zone, place)| {
+            let wish = self.parting(zone);
+            let is_ours = place.heir.is_none() && place.site.is_some();
+            (is_ours && !place.is_done() && place.declared.as_ref() != Some(&wish))
+                .then(|| Plan::Declare(zone.clone(), wish))
+        })
     }
 
     /// What the engine is to be told of the zone that is wanted.
     fn wish(&self) -> Declared {
         let allowed = self.meta.allowed().map(Into::into);
-        Declared::Wanted(self.meta.generation, allowed)
+        Declared::Wanted(self.meta.generation, allowed, Arc::clone(&self.noted))
+    }
+
+    /// What the engine is to be told of a zone that the object is to have no longer.
+    fn parting(&self, zone: &ZoneKey) -> Declared {
+        let is_move = self
+            .wanted
+            .as_ref()
+            .is_some_and(|wanted| wanted.name == zone.name);
+        let going = match (self.meta.life, self.cause) {
+            (Life::Alive, _) if is_move => Going::Moved,
+            (Life::Deleting, None) => Going::Unsaid,
+            (Life::Deleting, Some(Cause::ByName)) => Going::Asked,
+            (
+                Life::Deleting,
+                Some(Cause::WithNamespace | Cause::WithDefinition | Cause::Unknown),
+            )
+            | (Life::Alive, _) => Going::Along,
+        };
+        let allowed = self.meta.allowed().map(Into::into);
+        Declared::Going(going, allowed, self.meta.generation)
+    }
+
+    /// Removals that have to be written down, or leave for some that is worth it.
+    fn to_note(&self) -> Option<Arc<Noted>> {
+        let event = self.place()?.event.as_ref()?;
+        let noted = event.noted.as_ref()?;
+        let has_new = |mark: &u64| self.noted.passed.binary_search(mark).is_err();
+        (event.waits || noted.passed.iter().any(has_new)).then(|| Arc::clone(noted))
     }
 
     /// The place of the zone that is wanted.
@@ -242,17 +347,11 @@ impl Observed {
 }
 
 impl Place {
-    /// Whose servers it is on, where it is still to be taken back.
-    fn remaining(&self) -> Option<Tenure> {
-        let is_ours = self.heir.is_none() && self.declared != Some(Declared::TakenBack);
-        let site = self.site.as_ref().filter(|_| is_ours)?;
-        Some(site.tenure)
-    }
-
     /// Whether nothing of it is left, or it is another object's business.
     fn is_done(&self) -> bool {
         let state = self.event.as_ref().map(|event| &event.state);
-        let is_gone = self.declared == Some(Declared::TakenBack) && state == Some(&ZoneState::Gone);
+        let is_going = matches!(self.declared, Some(Declared::Going(..)));
+        let is_gone = is_going && state == Some(&ZoneState::Gone);
         self.heir == Some(Heir::Settled) || is_gone
     }
 }
@@ -266,12 +365,13 @@ fn plan(observed: &Observed) -> Plan {
     if meta.life == Life::Deleting && !meta.held {
         return Plan::Rest;
     }
+    let has_left = observed.former().any(|(_, place)| place.heir.is_none());
+    if meta.life == Life::Deleting && observed.cause.is_none() && has_left {
+        return Plan::Ask;
+    }
     if meta.life == Life::Deleting && meta.abandoned {
-        // Its author says not to wait for servers; what is left is still tried.
-        let left = observed.former().find_map(|(zone, place)| {
-            let tenure = place.remaining()?;
-            Some(Plan::TakeBack(zone.clone(), tenure))
-        });
+        // Its author says not to wait for servers; what is left is still tried, as far as it may go.
+        let left = observed.leave();
         return left.unwrap_or_else(|| Plan::Write(BTreeSet::new()));
     }
     if let Some(wanted) = &observed.wanted {
@@ -282,6 +382,9 @@ fn plan(observed: &Observed) -> Plan {
         let declared = observed.place().and_then(|place| place.declared.clone());
         if declared != Some(observed.wish()) {
             return Plan::Declare(wanted.clone(), observed.wish());
+        }
+        if let Some(noted) = observed.to_note() {
+            return Plan::Note(noted);
         }
     }
     if let Some(plan) = observed.leave() {
@@ -296,23 +399,44 @@ fn plan(observed: &Observed) -> Plan {
     Plan::Report
 }
 
-/// A zone that is to go. One that Bindery made is deleted as it is; of others, the engine must know what is
-/// in them, so that what we wrote can be taken away.
-fn leave(zone: &ZoneKey, place: &Place) -> Option<Plan> {
-    let tenure = place.remaining()?;
-    let state = place.event.as_ref().map(|event| &event.state);
-    match (tenure, &place.declared, state) {
-        (Tenure::Managed, ..) => Some(Plan::TakeBack(zone.clone(), tenure)),
-        (Tenure::External, None, _) => Some(Plan::Declare(zone.clone(), Declared::Leaving)),
-        (_, _, Some(ZoneState::Ready | ZoneState::Degraded(_) | ZoneState::Gone)) => {
-            Some(Plan::TakeBack(zone.clone(), tenure))
-        }
-        // Nothing of ours can be in a zone that the server does not have.
-        (_, _, Some(ZoneState::Failed(fault))) if fault.kind == FaultKind::NoSuchZone => {
-            Some(Plan::TakeBack(zone.clone(), tenure))
-        }
-        (_, _, Some(ZoneState::Failed(_) | ZoneState::Opening) | None) => None,
+/// Finds out how the deletion of an object came about.
+///
+/// Cancellation: nothing was written; the next visit asks again.
+async fn ask(object: &Id, ctx: &Context) -> Result<(), Error> {
+    let namespace = ctx.cluster.fetch_namespace(object).await?;
+    let definition = ctx.cluster.fetch_definition(object).await?;
+    let mut state = ctx.state();
+    let progress = state.zones.entry(Id::clone(object)).or_default();
+    progress.cause = Some(Cause::of(namespace, definition));
+    Ok(())
+}
+
+/// Writes removals down, so that a restart does not forget them; then they may happen.
+///
+/// Cancellation: they are written or not; the engine is told only after they are.
+async fn note(
+    object: &Id,
+    ctx: &Context,
+    observed: &Observed,
+    noted: Arc<Noted>,
+) -> Result<Option<Visit>, Error> {
+    let note = Note {
+        at: ctx.clock.now(),
+        noted: Arc::new(Noted {
+            number: observed.noted.number + 1,
+            ..Noted::clone(&noted)
+        }),
+    };
+    let waits = write_report(object, ctx, observed, Some(&note)).await?;
+    if waits.is_some() {
+        return Ok(waits);
     }
+    let mut state = ctx.state();
+    let progress = state.zones.entry(Id::clone(object)).or_default();
+    progress.note = Some(note);
+    progress.is_noted = true;
+    drop(state);
+    Ok(None)
 }
 
 /// Writes down which zones the object may have on servers.
@@ -352,22 +476,33 @@ async fn write(
 /// Hands a zone to the engine.
 fn declare(object: &Id, ctx: &Context, observed: &Observed, (zone, what): (ZoneKey, Declared)) {
     let site = ctx.settings.sites.get(&zone.group);
+    let (going, noted) = match &what {
+        Declared::Wanted(_, _, noted) => (None, Some(Arc::clone(noted))),
+        Declared::Going(going, ..) => (Some(*going), None),
+    };
+    // Of a name that is declared no longer, nothing more is known.
+    let records = match site {
+        Some(site) if observed.name.as_ref() == Some(&zone.name) => {
+            hosts::with_addresses(&zone.name, &observed.records, &site.lead)
+        }
+        Some(_) | None => Vec::new(),
+    };
     let declaration = ZoneDeclaration {
         zone: zone.name.clone(),
         owner: Id::clone(object),
         generation: observed.meta.generation,
-        hosting: match (site.map(|site| site.tenure), &what) {
-            (Some(Tenure::Managed), Declared::Wanted(..)) => {
-                Hosting::Served(observed.records.clone())
-            }
-            (Some(Tenure::Managed | Tenure::External) | None, _) => Hosting::Elsewhere,
+        hosting: match site.map(|site| site.tenure) {
+            Some(Tenure::Managed) => Hosting::Served(records),
+            Some(Tenure::External) | None => Hosting::Elsewhere,
         },
-        tenancy: match what {
-            Declared::Wanted(..) => observed.tenancy,
-            Declared::Leaving | Declared::TakenBack => Tenancy::Shared,
+        tenancy: match going {
+            None => observed.tenancy,
+            Some(_) => Tenancy::Shared,
         },
         allowed: observed.meta.allowed().map(Into::into),
         serial_floor: observed.serial_floor,
+        going,
+        noted,
     };
     let mut state = ctx.state();
     state.own(object, &zone);
@@ -375,18 +510,6 @@ fn declare(object: &Id, ctx: &Context, observed: &Observed, (zone, what): (ZoneK
     ctx.engine.declare_zone(&zone.group, declaration);
     let progress = state.zones.entry(Id::clone(object)).or_default();
     progress.declared.insert(zone, what);
-}
-
-/// Lets the engine take a zone back.
-fn take_back(object: &Id, ctx: &Context, zone: ZoneKey, tenure: Tenure) {
-    let mut state = ctx.state();
-    state.own(object, &zone);
-    match tenure {
-        Tenure::Managed => ctx.engine.raze_zone(zone.clone()),
-        Tenure::External => ctx.engine.retire_zone(zone.clone()),
-    }
-    let progress = state.zones.entry(Id::clone(object)).or_default();
-    progress.declared.insert(zone, Declared::TakenBack);
 }
 
 /// Tells the zone's author how it is, not more often than once in a while.
@@ -400,13 +523,27 @@ async fn report(object: &Id, ctx: &Context, observed: &Observed) -> Result<Visit
     if let Some(due) = due.filter(|due| *due > now) {
         return Ok(Visit::At(due));
     }
+    let note = observed.note.as_ref();
+    let waits = write_report(object, ctx, observed, note).await?;
+    Ok(waits.unwrap_or(Visit::OnChange))
+}
+
+/// Writes what there is to tell; where there is nothing yet, returns when to look again.
+///
+/// Cancellation: the status is written or not; the next visit compares again.
+async fn write_report(
+    object: &Id,
+    ctx: &Context,
+    observed: &Observed,
+    note: Option<&Note>,
+) -> Result<Option<Visit>, Error> {
     // Listing the zone's objects is dear, so it is not done for each of them that changes.
     let members = conditions::MemberList::new(&ctx.state(), object);
     let said = match conditions::conditions(observed, &members) {
         Some(said) => said,
         None => match publishing::first_word(object, ctx) {
-            FirstWord::Said => return Ok(Visit::OnChange),
-            FirstWord::Wait(visit) => return Ok(visit),
+            FirstWord::Said => return Ok(Some(Visit::OnChange)),
+            FirstWord::Wait(visit) => return Ok(Some(visit)),
             FirstWord::Due => conditions::first_conditions(observed, &members),
         },
     };
@@ -417,12 +554,15 @@ async fn report(object: &Id, ctx: &Context, observed: &Observed) -> Result<Visit
         wrote = true;
         is_news = guarded.map(|one| one.reason) != seen.holds(ConditionType::Guarded);
         let said = (said.as_slice(), &members);
-        conditions::status(observed, said, (seen, moment))
+        let mut status = conditions::status(observed, said, (seen, moment));
+        status["removals"] = note.map(Note::status).unwrap_or_default();
+        status
     })
     .await?;
     let ready = &said[0];
     events::tell(object, ctx, ready);
     if let Some(guarded) = guarded.filter(|_| is_news) {
+        tracing::warn!(%object, reason = %guarded.reason, message = guarded.message, "held");
         events::push(object, ctx, Tone::Warning, guarded);
     }
     let shown = Shown {
@@ -431,11 +571,12 @@ async fn report(object: &Id, ctx: &Context, observed: &Observed) -> Result<Visit
     };
     let mut state = ctx.state();
     if wrote {
-        state.zones.entry(Id::clone(object)).or_default().written = Some(now);
+        let written = Some(Instant::now());
+        state.zones.entry(Id::clone(object)).or_default().written = written;
     }
     if let Some(progress) = state.progress.get_mut(object) {
         progress.shown = Some(shown);
     }
     drop(state);
-    Ok(Visit::OnChange)
+    Ok(None)
 }

@@ -197,7 +197,7 @@ impl Catalog {
         let name = &wanted.key.name;
         let zone = name
             .suffixes()
-            .find_map(|suffix| self.zones.active(suffix, group))
+            .find_map(|suffix| self.zones.serving(suffix, group))
             .and_then(|zone| Some((zone, zone.wish.as_ref().ok()?)));
         let Some((zone, wish)) = zone else {
             return Err(Problem {
@@ -309,6 +309,21 @@ impl Catalog {
             .iter()
             .filter_map(|id| self.zones.get(id))
             .collect();
+        // A zone that goes is left for one that stays; else what is in it stays as long as it does.
+        let is_left = |zone: &&ZoneEntry| {
+            let stays = |other: &&ZoneEntry| other.meta.life == Life::Alive;
+            zone.meta.life == Life::Deleting
+                && selecting
+                    .iter()
+                    .copied()
+                    .filter(stays)
+                    .any(|other| self.usable(other).is_ok())
+        };
+        let selecting: Vec<&ZoneEntry> = selecting
+            .iter()
+            .copied()
+            .filter(|zone| !is_left(zone))
+            .collect();
         let mut active = selecting.iter().filter_map(|zone| self.usable(zone).ok());
         match (active.next(), active.next()) {
             (Some(only), None) => Ok(only),
@@ -343,6 +358,10 @@ impl Catalog {
     fn usable<'a>(&self, zone: &'a ZoneEntry) -> Result<Active<'a>, Problem> {
         let reason = match (self.zones.standing(zone), &zone.wish) {
             (ZoneStanding::Active, Ok(wish)) => return Ok((zone, wish)),
+            // One that is being deleted may be held, and its records with it.
+            (ZoneStanding::Leaving, Ok(wish)) if self.zones.is_serving(zone, wish) => {
+                return Ok((zone, wish));
+            }
             (ZoneStanding::Duplicate(winner), _) => {
                 format!("declares the same name as the older {}", winner.name)
             }

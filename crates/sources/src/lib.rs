@@ -9,6 +9,7 @@ pub mod reading;
 
 mod admission;
 mod catalog;
+mod cause;
 mod decision;
 mod groups;
 mod names;
@@ -20,6 +21,7 @@ mod zones;
 pub use admission::MetadataPatch;
 pub use bindery_core::Id;
 pub use catalog::Catalog;
+pub use cause::{Cause, Stays};
 pub use decision::{Decision, Free, KEPT, Step};
 pub use groups::Groups;
 pub use meta::{Life, Meta, sealed};

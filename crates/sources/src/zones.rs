@@ -119,6 +119,25 @@ impl ZoneBook {
         entries.find(|entry| group.is_none_or(|group| entry.group == *group))
     }
 
+    /// The same; where none is active, one that is being deleted and may be served on.
+    pub(crate) fn serving(&self, name: &[u8], group: Option<&Group>) -> Option<&ZoneEntry> {
+        let leaving = || {
+            let namesakes = self.by_name.get(name)?.iter();
+            let mut entries = namesakes.filter_map(|id| self.entries.get(id));
+            entries.find(|entry| {
+                group.is_none_or(|group| entry.group == *group)
+                    && self.standing(entry) == ZoneStanding::Leaving
+            })
+        };
+        self.active(name, group).or_else(leaving)
+    }
+
+    /// Whether a zone is the one that is served under its name.
+    pub(crate) fn is_serving(&self, zone: &ZoneEntry, wish: &ZoneWish) -> bool {
+        let serving = self.serving(wish.name.as_wire(), Some(&zone.group));
+        serving.is_some_and(|serving| serving.meta.object == zone.meta.object)
+    }
+
     /// The zone objects that a record with these labels is selected by.
     pub(crate) fn selecting(
         &self,

@@ -127,6 +127,8 @@ struct World {
     tenure: Tenure,
     limits: Limits,
     crashes: u32,
+    /// What others wrote into zones, by zone.
+    guests: BTreeMap<String, String>,
     process: Option<JoinSet<()>>,
 }
 
@@ -221,6 +223,7 @@ impl World {
             tenure,
             limits: limits(seed),
             crashes: 0,
+            guests: BTreeMap::new(),
             process: None,
         }
     }
@@ -248,7 +251,10 @@ impl World {
                 .map_err(|error| format!("the user's act: {error}"))?;
             self.weather.note(&act);
             if self.tenure == Tenure::Managed && random.percent(15) {
-                self.damage(&mut random);
+                self.damage_or_visit(&user, plan.seed, &mut random).await?;
+            }
+            if random.percent(10) {
+                self.let_through(&mut user).await?;
             }
             if mischief.percent(25) {
                 let done = user.meddle().await;
@@ -270,12 +276,56 @@ impl World {
             };
             let pause = Duration::from_millis(pause);
             self.pass(pause).await;
+            self.check_guests()?;
         }
         self.weather.clear_up();
         self.weather.note("calm");
         self.keep_strangers_out(&user).await?;
-        self.come_right(&user).await?;
+        self.come_right(&mut user).await?;
         self.stay_right(&user).await
+    }
+
+    /// In some runs servers lose data; in the others, others write into the zones, and what they wrote goes
+    /// by leave of the zone's author alone.
+    async fn damage_or_visit(
+        &mut self,
+        user: &User,
+        seed: u64,
+        random: &mut Random,
+    ) -> Result<(), String> {
+        if !seed.is_multiple_of(4) {
+            self.damage(random);
+            return Ok(());
+        }
+        let zone = ZONES[random.below(ZONES.len())];
+        let steady = user.is_steady(zone).await;
+        let steady = steady.map_err(|error| format!("looking at {zone}: {error}"))?;
+        let line = format!("theirs.{zone}. 60 IN A 198.51.100.9");
+        if let (true, Ok(record)) = (steady, line.parse()) {
+            self.servers[0].write_foreign(&name(zone), &record);
+            self.weather.note(&format!("somebody writes {line}"));
+            self.guests.insert(zone.to_owned(), line);
+        }
+        Ok(())
+    }
+
+    async fn let_through(&mut self, user: &mut User) -> Result<(), String> {
+        let zones = user.let_through().await;
+        for zone in zones.map_err(|error| format!("letting plans through: {error}"))? {
+            self.weather.note(&format!("{zone} may go"));
+            self.guests.remove(&zone);
+        }
+        Ok(())
+    }
+
+    /// What others wrote is where they wrote it.
+    fn check_guests(&self) -> Result<(), String> {
+        for (zone, line) in &self.guests {
+            if !self.servers[0].lines(&name(zone)).contains(line) {
+                return Err(format!("{line} is gone without leave"));
+            }
+        }
+        Ok(())
     }
 
     /// Somebody deletes a zone or a record set on one of the servers, or brings back an old version.
@@ -470,13 +520,15 @@ impl World {
         }
     }
 
-    async fn come_right(&mut self, user: &User) -> Result<(), String> {
+    async fn come_right(&mut self, user: &mut User) -> Result<(), String> {
         let deadline = tokio::time::Instant::now() + CALM_MAX;
         loop {
             self.pass(Duration::from_secs(5)).await;
             if let Some(lie) = self.lies(user).await? {
                 return Err(lie);
             }
+            self.check_guests()?;
+            self.let_through(user).await?;
             match self.wrongs(user).await? {
                 wrongs if wrongs.is_empty() => return Ok(()),
                 wrongs if tokio::time::Instant::now() > deadline => {
@@ -569,9 +621,10 @@ impl World {
             let mut served: BTreeSet<String> = server.lines(&name(zone)).into_iter().collect();
             match self.tenure {
                 Tenure::External => wanted.extend(foreign(zone).iter().map(ToString::to_string)),
-                Tenure::Managed => {
-                    served.retain(|line| !line.contains(" IN NS ") && !line.starts_with("ns1."));
-                }
+                Tenure::Managed => served.retain(|line| {
+                    let is_own = line.contains(" IN NS ") || line.starts_with("ns1.");
+                    !is_own && !line.starts_with("theirs.")
+                }),
             }
             wrongs.extend(
                 wanted

@@ -15,6 +15,9 @@ use crate::weather::Random;
 /// The zones of a simulation.
 pub const ZONES: [&str; 2] = ["example.com", "sub.example.com"];
 
+/// What stands before a digest in the message that tells how to name it.
+const ALLOW: &str = "bindery.dev/allow-plan=";
+
 /// The names that objects fight for.
 const NAMES: [&str; 5] = ["@", "www", "api", "*.wild", "taken"];
 
@@ -204,6 +207,69 @@ impl User {
                 .await?;
         }
         Ok(())
+    }
+
+    /// Lets every plan through that is held, and returns the zones that may go with them.
+    ///
+    /// # Errors
+    /// The API refused.
+    pub async fn let_through(&mut self) -> Result<Vec<String>, kube::Error> {
+        let (group, version, kind) = KINDS[5];
+        let api = self.api(group, version, kind);
+        let mut zones = Vec::new();
+        for object in api.list(&ListParams::default()).await?.items {
+            let message = object.data["status"]["conditions"]
+                .as_array()
+                .and_then(|all| {
+                    let guarded = all.iter().find(|one| one["type"] == "Guarded")?;
+                    guarded["message"].as_str()
+                });
+            let (Some(message), Some(name)) = (message, &object.metadata.name) else {
+                continue;
+            };
+            let mut commands = message.split(ALLOW).skip(1);
+            let Some(digest) = commands.next().and_then(|text| text.split(' ').next()) else {
+                continue;
+            };
+            let patch = json!({"metadata": {"annotations": {"bindery.dev/allow-plan": digest}}});
+            let params = PatchParams::default();
+            match api.patch(name, &params, &Patch::Merge(&patch)).await {
+                // It went meanwhile.
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                result => drop(result?),
+            }
+            zones.extend(
+                ZONES
+                    .iter()
+                    .filter(|zone| message.contains(*zone))
+                    .map(ToString::to_string),
+            );
+        }
+        Ok(zones)
+    }
+
+    /// Whether a zone is served on the usual servers and nobody is about to change that.
+    ///
+    /// # Errors
+    /// The API did not answer.
+    pub async fn is_steady(&self, zone: &str) -> Result<bool, kube::Error> {
+        let (group, version, kind) = KINDS[5];
+        let list = self.api(group, version, kind);
+        let list = list.list(&ListParams::default()).await?.items;
+        let is_ready = |object: &DynamicObject| {
+            let conditions = object.data["status"]["conditions"].as_array();
+            conditions.into_iter().flatten().any(|one| {
+                one["type"] == "Ready"
+                    && one["status"] == "True"
+                    && one["observedGeneration"].as_i64() == object.metadata.generation
+            })
+        };
+        let mut leaving = list.iter().map(|one| &one.metadata.deletion_timestamp);
+        Ok(leaving.all(Option::is_none)
+            && list.iter().any(|one| {
+                let spec = &one.data["spec"];
+                spec["zoneName"] == zone && spec["clusterRef"].is_null() && is_ready(one)
+            }))
     }
 
     /// Every object that there is.

@@ -9,7 +9,9 @@ pub use record::{
     CnameRecordSpec, MxRecord, MxRecordSpec, NsRecord, NsRecordSpec, PtrRecord, PtrRecordSpec,
     SrvRecord, SrvRecordSpec, TxtRecord, TxtRecordSpec,
 };
-pub use status::{RecordReference, RecordStatus, ServerStatus, ZoneReference, ZoneStatus};
+pub use status::{
+    RecordReference, RecordStatus, RemovalsStatus, ServerStatus, ZoneReference, ZoneStatus,
+};
 pub use zone::{
     DnsZone, DnsZoneSpec, LabelSelector, NameServer, Requirement, SelectorSource, SoaRecord,
 };

@@ -104,6 +104,8 @@ impl Zones {
                 let sets = content.sets.into_iter();
                 let sets = sets.map(|(key, set)| zone.share(key, set)).collect();
                 zone.parent.observe_all(sets);
+                let standing = zone.parent.children().keys();
+                zone.guard.memory.see_standing(standing);
                 self.count_foreign(name);
                 self.touch_all_owners(name);
             }
@@ -115,6 +117,9 @@ impl Zones {
             Err(fault) => {
                 if opening {
                     zone.parent.failed();
+                    if fault.kind == FaultKind::NoSuchZone && self.depart_missing(name) {
+                        return;
+                    }
                 } else if fault.kind == FaultKind::NoSuchZone || (zone.served && is_missing(&fault))
                 {
                     zone.vanish();

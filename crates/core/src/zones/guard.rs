@@ -1,17 +1,17 @@
 //! The guard: a plan that would take too much out of a zone is held and shown, not carried out.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
 use sha2::{Digest, Sha256};
 
-use super::{Zone, Zones, all_types};
+use super::{Zone, Zones, all_types, noted::Memory};
 use crate::{
     fault::{Fault, FaultKind},
     name::Name,
-    record::{RecordData, RecordKey, RecordType, Serial},
+    record::{RecordKey, RecordType},
 };
 
 /// Removals up to this number are never held.
@@ -20,37 +20,75 @@ const REMOVALS_MIN: usize = 10;
 const SHARE_MAX: usize = 30;
 /// Removals within this time count as one plan: objects that are deleted together do not arrive
 /// together.
-const WINDOW: Duration = Duration::from_mins(1);
+pub(super) const WINDOW: Duration = Duration::from_mins(1);
 /// How many of the held sets are shown.
-const SHOWN_MAX: usize = 10;
+pub(super) const SHOWN_MAX: usize = 10;
 /// Digits of a digest; enough to tell plans apart that people look at.
 const DIGEST_LEN: usize = 12;
+/// Plans that were shown and can still be named. They are shown once a second at most, so that is
+/// more than a minute in which somebody copies a command while more is removed.
+const PLANS_MAX: usize = 100;
 
 /// What the guard keeps of a zone.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
-    /// Sets whose removal is held.
-    held: BTreeSet<RecordKey>,
-    /// The serial when the first of them was held. It only grows, so no two plans have one digest, and
-    /// leave that was given for one is none for a later one.
-    since: Option<Serial>,
+    /// Sets whose removal is held, and as the how manieth.
+    pub(super) held: BTreeMap<RecordKey, u64>,
+    /// How many were ever held.
+    count: u64,
+    /// What stands for all that were ever held, in their order, each with the serial at that time. It
+    /// only grows, so no two plans have one digest, and leave that was given for one is none for a later
+    /// one.
+    chain: [u8; 32],
+    /// Plans that were shown: what stands for them, and how many sets had been held by then.
+    plans: VecDeque<(String, u64)>,
     /// Sets whose removal was let through.
-    passed: BTreeSet<RecordKey>,
+    pub(super) passed: BTreeSet<RecordKey>,
     /// Sets that were removed of late and are not wanted again, and when.
-    recent: BTreeMap<RecordKey, Duration>,
+    pub(super) recent: BTreeMap<RecordKey, Duration>,
+    /// What is known beyond a restart.
+    pub(super) memory: Memory,
+    /// The zone is to go and is held.
+    pub(super) stays: bool,
+    /// The zone is to go and is held because too many go at once, until it is let through.
+    pub(super) is_one_too_many: bool,
 }
 
 /// A plan that is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldPlan {
+    /// What it would take away.
+    pub scope: Scope,
     /// What stands for exactly this plan.
     pub digest: String,
     /// How many record sets it would remove.
     pub removals: usize,
     /// Out of how many.
     pub total: usize,
+    /// How many of them others wrote.
+    pub foreign: usize,
     /// Some of them.
     pub shown: Vec<RecordKey>,
+}
+
+/// What a plan that is held would take away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Record sets.
+    Sets,
+    /// The zone with everything in it.
+    Zone,
+}
+
+/// What the guard says of a removal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// It may go.
+    Go,
+    /// It is held until its author says that it is meant.
+    Hold,
+    /// It has to be written down first.
+    Wait,
 }
 
 impl Guard {
@@ -59,6 +97,7 @@ impl Guard {
         self.held.remove(key);
         self.passed.remove(key);
         self.recent.remove(key);
+        self.memory.want(key);
     }
 
     /// Notes that a set is gone.
@@ -74,42 +113,71 @@ impl Guard {
         self.passed.insert(key.clone());
     }
 
+    /// How many sets went of late.
     fn recent(&mut self, now: Duration) -> usize {
         self.recent.retain(|_, at| *at + WINDOW >= now);
-        self.recent.len()
+        self.recent.len() + self.memory.count_before(now)
     }
 
-    /// What stands for the plan that is held.
-    fn digest(&self) -> String {
+    fn hold(&mut self, key: &RecordKey, serial: u32) {
+        if self.held.contains_key(key) {
+            return;
+        }
+        self.count += 1;
+        self.held.insert(key.clone(), self.count);
         let mut hasher = Sha256::new();
-        hasher.update(self.since.map_or(0, |serial| serial.0).to_be_bytes());
-        for key in &self.held {
-            hasher.update(key.to_string());
-            hasher.update([0]);
-        }
-        let mut text = String::new();
-        for byte in hasher.finalize() {
-            use std::fmt::Write as _;
-            // Writing to a string cannot fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        text.truncate(DIGEST_LEN);
-        text
+        hasher.update(self.chain);
+        hasher.update(serial.to_be_bytes());
+        hasher.update(key.to_string());
+        self.chain = hasher.finalize().into();
     }
+
+    fn digest(&self) -> String {
+        short(&self.chain)
+    }
+
+    /// Notes that the plan as it is now is shown, so that it can be named although more joins it.
+    pub(super) fn show(&mut self) {
+        let digest = self.digest();
+        if self.held.is_empty() || self.plans.back().is_some_and(|(last, _)| *last == digest) {
+            return;
+        }
+        if self.plans.len() >= PLANS_MAX {
+            self.plans.pop_front();
+        }
+        self.plans.push_back((digest, self.count));
+    }
+}
+
+/// The first digits of a digest.
+pub(super) fn short(digest: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for byte in digest {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.truncate(DIGEST_LEN);
+    text
 }
 
 impl Zone {
     /// The plan that is held, if one is.
-    pub(super) fn held_plan(&self) -> Option<HeldPlan> {
+    pub(super) fn held_plan(&self, name: &Name) -> Option<HeldPlan> {
+        if self.is_going() {
+            return self.departure(name).filter(|_| self.guard.stays);
+        }
         let held = &self.guard.held;
         if held.is_empty() {
             return None;
         }
         Some(HeldPlan {
+            scope: Scope::Sets,
             digest: self.guard.digest(),
             removals: held.len(),
             total: self.parent.children().len(),
-            shown: held.iter().take(SHOWN_MAX).cloned().collect(),
+            foreign: held.keys().filter(|key| self.foreign.contains(key)).count(),
+            shown: held.keys().take(SHOWN_MAX).cloned().collect(),
         })
     }
 
@@ -122,82 +190,79 @@ impl Zone {
             .is_none()
     }
 
-    /// Lets the held plan through that its author named.
-    pub(super) fn release(&mut self, allowed: Option<&str>) {
-        if allowed.is_some_and(|allowed| allowed == self.guard.digest()) {
-            self.let_go();
-        }
+    /// Lets the plan through that its author named: what it was when it was shown, and nothing that
+    /// joined it since.
+    pub(super) fn release(&mut self) {
+        let declared = self.declared.as_ref();
+        let Some(allowed) = declared.and_then(|declared| declared.allowed.as_deref()) else {
+            return;
+        };
+        let mut plans = self.guard.plans.iter();
+        let shown = plans.find(|(digest, _)| digest == allowed);
+        let count = match shown {
+            Some((_, count)) => *count,
+            None if allowed == self.guard.digest() => self.guard.count,
+            None => return,
+        };
+        self.let_go(count);
     }
 
-    /// Lets everything through that is held.
-    pub(super) fn let_go(&mut self) {
-        for key in std::mem::take(&mut self.guard.held) {
+    /// Lets everything through that was held up to this count.
+    pub(super) fn let_go(&mut self, count: u64) {
+        let released = self.guard.held.extract_if(.., |_, at| *at <= count);
+        let released: Vec<RecordKey> = released.map(|(key, _)| key).collect();
+        for key in released {
             self.sick.remove(&key);
             self.parent.mark(key.clone());
             self.guard.passed.insert(key);
         }
     }
-}
 
-impl Zone {
-    /// How many record sets are in the zone beside those that make it one.
-    pub(super) fn data(&self, name: &Name) -> usize {
-        let bones = self.bones(name);
-        let standing = bones.iter().filter(|key| self.parent.actual(key).is_some());
-        self.parent.children().len() - standing.count()
-    }
-
-    /// The sets that make it a zone: SOA, name servers, and the addresses that it gives to these.
-    fn bones(&self, name: &Name) -> BTreeSet<RecordKey> {
-        let key = |rtype| RecordKey::new(name.clone(), rtype);
-        let servers = self.parent.actual(&key(RecordType::Ns));
-        let servers = servers.map_or(&[][..], |set| set.data());
-        let hosts = servers.iter().filter_map(|data| {
-            let RecordData::Ns(host) = data else {
-                return None;
-            };
-            (self.served && host.is_in(name)).then_some(host)
-        });
-        let glue = hosts.flat_map(|host| {
-            let types = [RecordType::A, RecordType::Aaaa].into_iter();
-            types.map(|rtype| RecordKey::new(host.clone(), rtype))
-        });
-        let apex = [key(RecordType::Soa), key(RecordType::Ns)];
-        let own = self.own.keys().cloned();
-        glue.chain(apex).chain(own).collect()
+    /// Looks anew at everything that is held.
+    pub(super) fn reconsider(&mut self) {
+        for (key, _) in std::mem::take(&mut self.guard.held) {
+            self.sick.remove(&key);
+            self.parent.mark(key);
+        }
     }
 }
 
 impl Zones {
-    /// Whether the removal of this set is to be held. `too_much` keeps the answer for all sets that are
+    /// What is to become of the removal of this set. `too_much` keeps the answer for all sets that are
     /// looked at together: what is held leaves the list of those that wait, so the sum stays.
-    pub(super) fn holds(
+    pub(super) fn guard(
         &mut self,
         name: &Name,
         key: &RecordKey,
         now: Duration,
         too_much: &mut Option<bool>,
-    ) -> bool {
+    ) -> Pass {
         let Some(zone) = self.known.get_mut(name) else {
-            return false;
+            return Pass::Go;
         };
         // A zone that goes takes everything along, which its author asked for.
         if zone.declared.is_none() || zone.guard.passed.contains(key) {
-            return false;
+            return Pass::Go;
         }
         let is_apex_ns = key.rtype == RecordType::Ns && key.name == *name;
-        if !is_apex_ns && !zone.is_unwanted(&key.name) {
-            return false;
+        let has_servers = is_apex_ns && zone.parent.desired(key).is_some();
+        if has_servers || (!is_apex_ns && !zone.is_unwanted(&key.name)) {
+            return Pass::Go;
         }
-        let hold = is_apex_ns || *too_much.get_or_insert_with(|| zone.removes_too_much(name, now));
-        if hold {
-            if zone.guard.held.is_empty() {
-                zone.guard.since = zone.serial;
-            }
-            zone.guard.held.insert(key.clone());
-            self.zone_news.insert(name.clone());
-        }
-        hold
+        let hold = is_apex_ns
+            || zone.is_going()
+            || *too_much.get_or_insert_with(|| zone.removes_too_much(name, now));
+        let pass = if hold && !zone.guard.memory.has_passed(key) {
+            let serial = zone.serial.map_or(0, |serial| serial.0);
+            zone.guard.hold(key, serial);
+            Pass::Hold
+        } else if zone.guard.memory.permits(key, now) {
+            return Pass::Go;
+        } else {
+            Pass::Wait
+        };
+        self.zone_news.insert(name.clone());
+        pass
     }
 }
 
@@ -218,8 +283,9 @@ impl Zone {
         let waiting = waiting.filter(|key| self.parent.desired(key).is_none());
         let doomed = waiting
             .chain(flying)
+            .chain(self.guard.memory.waiting())
             .filter(|key| self.parent.actual(key).is_some() && !stays(key));
-        let doomed = doomed.count() + self.guard.held.len() + recent;
+        let doomed = doomed.collect::<BTreeSet<_>>().len() + self.guard.held.len() + recent;
         let total = self.parent.children().len() + recent;
         doomed >= REMOVALS_MIN && doomed * 100 > total * SHARE_MAX
     }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use super::Noted;
 use crate::{
     backoff::Backoff,
     delta::Delta,
@@ -40,6 +41,23 @@ pub struct ZoneDeclaration {
     /// The newest serial that the zone is known to have had, from before this process: what its servers
     /// lost meanwhile must not take it back.
     pub serial_floor: Option<Serial>,
+    /// Whether it is to go, and by whose word.
+    pub going: Option<Going>,
+    /// The removals that are written down; `None` where nobody writes them down.
+    pub noted: Option<Arc<Noted>>,
+}
+
+/// By whose word a zone is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Going {
+    /// Its author asked for exactly this. What others wrote into it goes only with leave.
+    Asked,
+    /// It is served elsewhere from now on. What others wrote into it goes only with leave.
+    Moved,
+    /// Something else takes it along. With anything in it, it goes only with leave.
+    Along,
+    /// Nobody knows, or nobody declares it any more: it stays as it is.
+    Unsaid,
 }
 
 /// Who may write into a zone.

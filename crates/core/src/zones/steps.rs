@@ -3,8 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Flight, Hosting, Sick, Step, Verdict, Zone, Zones, all_types, guard::held_fault,
-    mending::excludes, own::raise,
+    Flight, Hosting, Sick, Step, Verdict, Zone, Zones, all_types,
+    guard::{Pass, held_fault},
+    mending::excludes,
+    own::raise,
 };
 use crate::{
     fault::Fault,
@@ -135,6 +137,12 @@ impl Zones {
     fn open(&mut self, name: &Name, now: Duration) -> Option<Step> {
         let zone = self.known.get_mut(name)?;
         let vacant = zone.vacant;
+        if vacant.is_some() && zone.is_going() && (self.followers.is_empty() || !zone.has_soa()) {
+            // Other servers may have what the lead lost; where there are none, nothing is left.
+            let is_gone = self.depart_missing(name);
+            return is_gone.then(|| self.wind_up(name, now)).flatten();
+        }
+        let zone = self.known.get_mut(name)?;
         if vacant.is_some_and(|since| now < since + ADMISSION_MAX) && !zone.asking.is_empty() {
             return None;
         }
@@ -180,6 +188,9 @@ impl Zones {
             return Some(Step::Rescue(serial));
         }
         zone.readmit(now);
+        if !zone.parent.has_flying() && self.depart(name, now) {
+            return self.wind_up(name, now);
+        }
         let changes = self.batch(name, now);
         let zone = self.known.get_mut(name)?;
         if !changes.is_empty() {
@@ -284,12 +295,7 @@ impl Zones {
                     self.fall_sick(name, &key, &verdict, Some(now));
                 }
                 Look::Change(change, _)
-                    if change.is_removal()
-                        && self.holds(name, &key, now, &mut filling.too_much) =>
-                {
-                    let verdict = Verdict::Failing(held_fault(name));
-                    self.fall_sick(name, &key, &verdict, None);
-                }
+                    if change.is_removal() && !self.lets_go(name, &key, now, filling) => {}
                 Look::Change(_, found)
                     if !found.is_empty()
                         && let Err(until) = self.mend(name, &key, &found, now) =>
@@ -312,6 +318,30 @@ impl Zones {
             }
         }
         filling.is_full = filling.changes.len() >= limits.sets_per_message_max;
+    }
+
+    /// Whether the guard lets a set go now; else it is held or waits.
+    fn lets_go(
+        &mut self,
+        name: &Name,
+        key: &RecordKey,
+        now: Duration,
+        filling: &mut Filling,
+    ) -> bool {
+        match self.guard(name, key, now, &mut filling.too_much) {
+            Pass::Go => true,
+            Pass::Hold => {
+                let verdict = Verdict::Failing(held_fault(name));
+                self.fall_sick(name, key, &verdict, None);
+                false
+            }
+            Pass::Wait => {
+                if let Some(zone) = self.known.get_mut(name) {
+                    zone.parent.clear(key);
+                }
+                false
+            }
+        }
     }
 
     /// A set is on its way.

@@ -4,6 +4,7 @@ mod cuts;
 mod flood;
 mod followers;
 mod guard;
+mod leaving;
 mod lifecycle;
 mod losses;
 mod mending;
@@ -348,6 +349,8 @@ fn zone_declaration(hosting: Hosting) -> ZoneDeclaration {
         tenancy: Tenancy::Shared,
         allowed: None,
         serial_floor: None,
+        going: None,
+        noted: None,
     }
 }
 

@@ -1,6 +1,8 @@
 //! What became of claims and zones, as it is told to listeners.
 
-use super::{Cut, HeldPlan, Mended, Zone, Zones, ancestry};
+use std::sync::Arc;
+
+use super::{Cut, HeldPlan, Mended, Noted, Zone, Zones, ancestry};
 use crate::{
     claim::{Adoption, Claim, Kept},
     fault::{Fault, FaultKind},
@@ -118,6 +120,10 @@ pub struct ZoneEvent {
     pub data: usize,
     /// The plan that is held, if one is.
     pub held: Option<HeldPlan>,
+    /// The removals that are, or are to be, written down.
+    pub noted: Option<Arc<Noted>>,
+    /// Whether removals wait for being written down.
+    pub waits: bool,
     /// The other servers.
     pub followers: Vec<FollowerState>,
     /// The serial at which the lead lost data in this process's time that it has again.
@@ -139,6 +145,11 @@ impl Zones {
     /// What changed for zones since the last call.
     pub fn take_zone_events(&mut self) -> Vec<ZoneEvent> {
         let names = std::mem::take(&mut self.zone_news);
+        for name in &names {
+            if let Some(zone) = self.known.get_mut(name) {
+                zone.guard.show();
+            }
+        }
         let events = names
             .iter()
             .filter_map(|name| self.zone_event(name))
@@ -202,7 +213,9 @@ impl Zones {
             // A zone that cannot be read now was told of before.
             serial: zone.serial.or_else(|| zone.losses.floor()),
             foreign: zone.foreign.len(),
-            held: zone.held_plan(),
+            held: zone.held_plan(name),
+            waits: zone.guard.memory.is_waiting(),
+            noted: zone.to_note(),
             sets: zone.parent.wanted_children().len(),
             data: zone.data(name),
             followers: zone.fleet.states().collect(),

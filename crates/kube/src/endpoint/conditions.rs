@@ -1,7 +1,9 @@
 //! What the status of a `DNSEndpoint` says, endpoint by endpoint.
 
 use bindery_core::zones::{ClaimOutcome, SyncEvent, Withdrawal};
-use bindery_core::{Condition, ConditionStatus, ConditionType, Moment, ObjectRef, Problem, Reason};
+use bindery_core::{
+    Condition, ConditionStatus, ConditionType, Fault, FaultKind, Moment, ObjectRef, Problem, Reason,
+};
 use bindery_sources::{KEPT, Life};
 use serde_json::{Value, json};
 
@@ -90,6 +92,32 @@ fn accepted(news: &News) -> Said {
     (ConditionStatus::False, reason, message)
 }
 
+/// What is to be said while something of it still has to go.
+fn leaving(life: Life, leftover: Option<&Fault>) -> Option<Said> {
+    let no = |reason, message| Some((ConditionStatus::False, reason, message));
+    match (life, leftover) {
+        (Life::Deleting, Some(fault)) if fault.kind == FaultKind::Held => {
+            no(Reason::Held, fault.message.clone())
+        }
+        (Life::Deleting, Some(fault)) => {
+            let message = format!("its records cannot be removed from DNS yet: {fault}");
+            no(Reason::Deleting, message)
+        }
+        (Life::Deleting, None) => no(Reason::Deleting, "its records are being removed".to_owned()),
+        (Life::Alive, Some(fault)) => {
+            let message = format!("what it had before is still in DNS: {fault}");
+            let is_held = fault.kind == FaultKind::Held;
+            let reason = if is_held {
+                Reason::Held
+            } else {
+                Reason::Failed
+            };
+            no(reason, message)
+        }
+        (Life::Alive, None) => None,
+    }
+}
+
 fn programmed(news: &News) -> Said {
     let no = |reason, message| (ConditionStatus::False, reason, message);
     let withdrawal = news.receipt.as_ref().map(|receipt| &receipt.withdrawal);
@@ -97,19 +125,8 @@ fn programmed(news: &News) -> Said {
         Some(Withdrawal::Failing(fault)) => Some(fault),
         Some(Withdrawal::Done | Withdrawal::Pending) | None => None,
     };
-    match (news.life, leftover) {
-        (Life::Deleting, Some(fault)) => {
-            let message = format!("its records cannot be removed from DNS yet: {fault}");
-            return no(Reason::Deleting, message);
-        }
-        (Life::Deleting, None) => {
-            return no(Reason::Deleting, "its records are being removed".to_owned());
-        }
-        (Life::Alive, Some(fault)) => {
-            let message = format!("what it had before is still in DNS: {fault}");
-            return no(Reason::Failed, message);
-        }
-        (Life::Alive, None) => {}
+    if let Some(said) = leaving(news.life, leftover) {
+        return said;
     }
     let Some(receipt) = &news.receipt else {
         return no(

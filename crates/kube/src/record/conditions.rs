@@ -82,6 +82,9 @@ fn verdict(news: &News) -> (ConditionStatus, Reason, String) {
     let withdrawal = news.receipt.as_ref().map(|receipt| &receipt.withdrawal);
     if news.life == Life::Deleting {
         let message = match withdrawal {
+            Some(Withdrawal::Failing(fault)) if fault.kind == FaultKind::Held => {
+                return no(Reason::Held, fault.message.clone());
+            }
             Some(Withdrawal::Failing(fault)) => {
                 format!("its records cannot be removed from DNS yet: {fault}")
             }
@@ -101,7 +104,13 @@ fn verdict(news: &News) -> (ConditionStatus, Reason, String) {
     match (told(outcome), withdrawal) {
         (Ok(()), Some(Withdrawal::Failing(fault))) => {
             let message = format!("published, but what it had before is still in DNS: {fault}");
-            no(Reason::ReconcileFailed, message)
+            let is_held = fault.kind == FaultKind::Held;
+            let reason = if is_held {
+                Reason::Held
+            } else {
+                Reason::ReconcileFailed
+            };
+            no(reason, message)
         }
         (Ok(()), _) => {
             let ClaimOutcome { claim, ttl, .. } = outcome;

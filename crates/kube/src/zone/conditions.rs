@@ -1,14 +1,16 @@
 //! What a zone's status says.
 
-use bindery_core::zones::{HeldPlan, ZoneState};
+use bindery_core::zones::{HeldPlan, Scope, ZoneState};
 use bindery_core::{
-    Condition, ConditionStatus, ConditionType, Fault, FaultKind, Moment, ObjectRef, Problem, Reason,
+    Condition, ConditionStatus, ConditionType, Fault, FaultKind, Moment, ObjectRef, Problem,
+    Reason, ZoneKey,
 };
-use bindery_sources::ZoneStanding;
 use bindery_sources::meta::{ABANDON, ALLOW_PLAN};
+use bindery_sources::{Cause, Life, ZoneStanding};
 use serde_json::{Value, json};
 
 use super::Observed;
+use crate::cluster::definition;
 use crate::context::{Site, Tenure};
 use crate::state::State;
 use crate::status::{self, Seen};
@@ -87,12 +89,22 @@ fn said(ready: Said, observed: &Observed, members: &MemberList) -> Vec<Condition
         condition(ConditionType::Progressing, progressing),
         condition(ConditionType::Degraded, degraded),
     ];
-    let event = observed.place().and_then(|place| place.event.as_ref());
-    let held = event.and_then(|event| event.held.as_ref());
-    let guarded = held.map(|plan| guarded(plan, observed));
-    let guarded = guarded.or_else(|| undeclared(observed));
+    let guarded = guarded(observed).or_else(|| undeclared(observed));
     conditions.extend(guarded.map(|said| condition(ConditionType::Guarded, said)));
     conditions
+}
+
+/// What is held in any zone that the object has, and how to let it through.
+fn guarded(observed: &Observed) -> Option<Said> {
+    let wanted = observed.wanted.as_ref().zip(observed.place());
+    let places = wanted.into_iter().chain(observed.former());
+    let messages = places.filter_map(|(zone, place)| {
+        let plan = place.event.as_ref()?.held.as_ref()?;
+        Some(held(zone, plan, observed))
+    });
+    let messages: Vec<String> = messages.collect();
+    let message = messages.join("; ");
+    (!messages.is_empty()).then_some((ConditionStatus::True, Reason::Held, message))
 }
 
 /// A zone that no file declares any longer is kept, and its author is told how to let it go.
@@ -108,25 +120,68 @@ fn undeclared(observed: &Observed) -> Option<Said> {
     Some((ConditionStatus::True, Reason::NoLongerDeclared, message))
 }
 
-/// What is held and how to let it through.
-fn guarded(plan: &HeldPlan, observed: &Observed) -> Said {
+/// What is held in a zone and how to let it through.
+fn held(zone: &ZoneKey, plan: &HeldPlan, observed: &Observed) -> String {
     let sets: Vec<String> = plan.shown.iter().map(ToString::to_string).collect();
     let more = match plan.removals - sets.len() {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
+    let sets = format!("{}{more}", sets.join(", "));
+    let what = match plan.scope {
+        Scope::Sets => format!(
+            "removing {} of {} record sets is held: {sets}",
+            plan.removals, plan.total
+        ),
+        Scope::Zone => format!(
+            "{}, so {zone} is kept and served with its {} record sets, {} of which Bindery did not \
+             write: {sets}",
+            why(zone, plan, observed),
+            plan.removals,
+            plan.foreign
+        ),
+    };
     let object = &observed.meta.object;
-    let message = format!(
-        "removing {} of {} record sets is held: {}{more}; if that is meant, kubectl annotate -n {} \
-         dnszone {} {ALLOW_PLAN}={} --overwrite",
-        plan.removals,
-        plan.total,
-        sets.join(", "),
-        object.namespace,
-        object.name,
-        plan.digest
-    );
-    (ConditionStatus::True, Reason::Held, message)
+    format!(
+        "{what}; if that is meant, kubectl annotate -n {} dnszone {} {ALLOW_PLAN}={} --overwrite",
+        object.namespace, object.name, plan.digest
+    )
+}
+
+/// Why a zone that is to go is held.
+fn why(zone: &ZoneKey, plan: &HeldPlan, observed: &Observed) -> String {
+    let object = &observed.meta.object;
+    match (observed.meta.life, observed.cause) {
+        (Life::Alive, _) => match &observed.wanted {
+            Some(wanted) if wanted.name == zone.name => {
+                format!(
+                    "it moved to {}, and others wrote into {}",
+                    wanted.group, zone.group
+                )
+            }
+            Some(wanted) => format!("it declares {wanted} now"),
+            None => "it does not have the zone any longer".to_owned(),
+        },
+        (Life::Deleting, Some(Cause::WithNamespace)) => {
+            format!("namespace {} is being deleted", object.namespace)
+        }
+        (Life::Deleting, Some(Cause::WithDefinition)) => format!(
+            "CustomResourceDefinition {} is being deleted",
+            definition(object.kind)
+        ),
+        (Life::Deleting, Some(Cause::Unknown) | None) => format!(
+            "whether it was deleted by name is not known, for want of permission to get namespace {} \
+             and customresourcedefinition {}",
+            object.namespace,
+            definition(object.kind)
+        ),
+        (Life::Deleting, Some(Cause::ByName)) if plan.foreign > 0 => {
+            "it was deleted, and others wrote into the zone".to_owned()
+        }
+        (Life::Deleting, Some(Cause::ByName)) => {
+            "it was deleted with many other zones that have records".to_owned()
+        }
+    }
 }
 
 type Said = (ConditionStatus, Reason, String);
@@ -170,7 +225,11 @@ fn clinging(observed: &Observed) -> Option<(Reason, String)> {
             );
             return Some((Reason::ClusterNotFound, message));
         }
-        match &place.event.as_ref()?.state {
+        let event = place.event.as_ref()?;
+        if let Some(plan) = &event.held {
+            return Some((Reason::Held, held(zone, plan, observed)));
+        }
+        match &event.state {
             ZoneState::Degraded(fault) | ZoneState::Failed(fault) => {
                 Some((reason(fault), format!("{zone} cannot be taken back yet: {fault}")))
             }
@@ -307,8 +366,10 @@ fn ready(observed: &Observed) -> Option<Said> {
             return no(reason, Problem::summary(problems));
         }
         ZoneStanding::Leaving | ZoneStanding::Succeeded(_) => {
-            let (_, message) = clinging(observed)?;
-            return no(Reason::Deleting, message);
+            let (reason, message) = clinging(observed)?;
+            let is_held = reason == Reason::Held;
+            let reason = if is_held { reason } else { Reason::Deleting };
+            return no(reason, message);
         }
         ZoneStanding::Active => {}
     }

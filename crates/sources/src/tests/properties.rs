@@ -104,29 +104,38 @@ fn naive_zone(objects: &[Object], record: &Object) -> Option<Name> {
         return None;
     };
     let active = active_zones(objects);
-    let mut zones = active.iter().filter(|(zone, spec)| {
+    let zones = active.iter().filter(|(zone, spec)| {
         zone.meta.object.namespace == record.meta.object.namespace
             && match &wish.zone_ref {
                 Some(name) => **name == *zone.meta.object.name,
                 None => spec.selectors.iter().any(|one| one.matches(&record.labels)),
             }
     });
+    let zones: Vec<_> = zones.collect();
+    let stays = |zone: &Object| zone.meta.life == Life::Alive;
+    // A zone that goes is left for one that stays.
+    let is_left = zones.iter().any(|(zone, _)| stays(zone));
+    let mut zones = zones.iter().filter(|(zone, _)| !is_left || stays(zone));
     match (zones.next(), zones.next()) {
         (Some((_, only)), None) => Some(only.name.clone()),
         (None | Some(_), _) => None,
     }
 }
 
-/// The zones that are served, found by looking at everything.
+/// The zones that are served, found by looking at everything: of each name the oldest that is to stay, or
+/// else one that is being deleted, which may be held.
 fn active_zones(objects: &[Object]) -> Vec<(&Object, &ZoneWish)> {
     let mut zones: Vec<(&Object, &ZoneWish)> = objects
         .iter()
         .filter_map(|object| match &object.spec {
-            Spec::Zone(Ok(wish)) if object.meta.life == Life::Alive => Some((object, wish)),
+            Spec::Zone(Ok(wish)) => Some((object, wish)),
             Spec::Zone(_) | Spec::Record(_) | Spec::Endpoints(_) => None,
         })
         .collect();
-    zones.sort_by_key(|(zone, _)| (zone.meta.created, Id::clone(&zone.meta.object)));
+    zones.sort_by_key(|(zone, _)| match zone.meta.life {
+        Life::Alive => (0, zone.meta.created, Id::clone(&zone.meta.object)),
+        Life::Deleting => (1, 0, Id::clone(&zone.meta.object)),
+    });
     let mut names = BTreeSet::new();
     zones.retain(|(_, wish)| names.insert(wish.name.clone()));
     zones

@@ -54,6 +54,8 @@ fn start_with(faults: impl Faults, followers: Arc<[Station]>) -> Running {
         tenancy: Tenancy::Shared,
         allowed: None,
         serial_floor: None,
+        going: None,
+        noted: None,
     };
     engine.declare_zone(&Group::UNNAMED, declaration);
     Running {

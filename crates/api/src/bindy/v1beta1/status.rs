@@ -40,6 +40,30 @@ pub struct ZoneStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::servers")]
     pub servers: Vec<ServerStatus>,
+
+    /// Removals of late, so that a restart does not forget them; they are written down before they
+    /// happen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removals: Option<RemovalsStatus>,
+}
+
+/// Removals of late.
+#[derive(Deserialize, Serialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["at"]))]
+pub struct RemovalsStatus {
+    /// When this was written.
+    #[schemars(schema_with = "schema::time")]
+    pub at: String,
+    /// What stands for each record set that was, or was about to be, removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub marks: Option<String>,
+    /// How many more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more: Option<i64>,
+    /// What stands for each record set whose removal was let through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passed: Option<String>,
 }
 
 /// A record object of a zone.

@@ -218,6 +218,8 @@ impl Rehearsal {
                     },
                     allowed: view.meta.allowed().map(Into::into),
                     serial_floor: None,
+                    going: None,
+                    noted: None,
                 };
                 (zone, declaration)
             }));

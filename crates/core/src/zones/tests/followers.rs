@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fleet::{Member, Role};
+use crate::zones::Going;
 
 pub(super) const APEX: &str = "example.com. 60 IN SOA ns1.example.com. admin.example.com. 7 60 60 60 60\n\
                     example.com. 60 IN NS ns1.example.com.\n\
@@ -162,11 +163,14 @@ fn an_object_that_never_carries_its_wish_holds_a_new_zone_for_a_moment_only() {
 }
 
 #[test]
-fn a_zone_of_an_earlier_run_is_deleted_without_being_read() {
+fn a_zone_of_an_earlier_run_is_read_before_it_goes() {
     let mut world = World::new();
     world.server.insert(name(ZONE), content(APEX));
     world.zones.declare(declare("www", 1, "", WWW));
-    world.zones.raze_zone(&name(ZONE));
+    world.zones.declare_zone(ZoneDeclaration {
+        going: Some(Going::Asked),
+        ..served("")
+    });
     world.failures = 1;
     assert_eq!(world.zones.event(&object("www")), None, "it is on its way");
     world.settle();

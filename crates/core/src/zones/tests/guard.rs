@@ -153,8 +153,15 @@ fn an_exclusive_zone_loses_what_others_wrote_and_a_shared_one_keeps_and_counts_i
     assert_eq!((event.foreign, world.lines()), (0, vec![WWW.to_owned()]));
 }
 
+fn allow(digest: &str) -> ZoneDeclaration {
+    ZoneDeclaration {
+        allowed: Some(digest.into()),
+        ..zone_declaration(Hosting::Elsewhere)
+    }
+}
+
 #[test]
-fn a_name_server_of_the_zone_goes_only_when_its_author_says_so() {
+fn the_last_name_servers_of_a_zone_go_only_when_its_author_says_so() {
     let both = "example.com. 60 IN NS a.example.net.\nexample.com. 60 IN NS b.example.net.";
     let one = "example.com. 60 IN NS a.example.net.";
     let mut world = World::with_zone("");
@@ -162,29 +169,52 @@ fn a_name_server_of_the_zone_goes_only_when_its_author_says_so() {
     world.settle();
     world.zones.declare(declare("ns", 2, one, both));
     world.settle();
-    let plan = held(&world).expect("any removal there is held");
-    assert_eq!((plan.removals, world.lines().len()), (1, 2));
-
-    let allow = |digest: &str| ZoneDeclaration {
-        allowed: Some(digest.into()),
-        ..zone_declaration(Hosting::Elsewhere)
-    };
-    world.zones.declare_zone(allow(&plan.digest));
-    world.settle();
     assert_eq!((world.lines(), held(&world)), (vec![one.to_owned()], None));
 
-    // The word for that plan, which still stands, is none for the next one.
-    world.zones.declare(declare("ns", 3, both, one));
+    world.zones.declare(declare("ns", 3, "", one));
     world.settle();
-    world.zones.declare(declare("ns", 4, one, both));
+    let plan = held(&world).expect("the zone would have no name server");
+    assert_eq!((plan.removals, world.lines().len()), (1, 1));
+    world.zones.declare_zone(allow(&plan.digest));
+    world.settle();
+    assert_eq!((world.lines().len(), held(&world)), (0, None));
+
+    // The word for that plan, which still stands, is none for the next one.
+    world.zones.declare(declare("ns", 4, one, ""));
+    world.settle();
+    world.zones.declare(declare("ns", 5, "", one));
     world.settle();
     world.zones.declare_zone(allow(&plan.digest));
     world.settle();
     let next = held(&world).expect("it is another plan");
-    assert_eq!(world.lines().len(), 2);
+    assert_eq!(world.lines().len(), 1);
     world.zones.declare_zone(allow(&next.digest));
     world.settle();
-    assert_eq!((world.lines(), held(&world)), (vec![one.to_owned()], None));
+    assert_eq!((world.lines().len(), held(&world)), (0, None));
+}
+
+#[test]
+fn a_plan_that_was_shown_can_be_named_although_more_has_joined_it() {
+    let mut world = with_hosts(30);
+    for number in 0..12 {
+        withdraw(&mut world, number);
+    }
+    world.settle();
+    let shown = world.zones.take_zone_events().pop();
+    let shown = shown.and_then(|event| event.held).expect("it is held");
+    for number in 12..15 {
+        withdraw(&mut world, number);
+    }
+    world.settle();
+    assert_eq!(held(&world).map(|plan| plan.removals), Some(15));
+    world.zones.declare_zone(allow(&shown.digest));
+    world.settle();
+    let rest = held(&world).expect("what joined it is held on");
+    assert_eq!((rest.removals, world.lines().len()), (3, 18));
+    assert_ne!(rest.digest, shown.digest);
+    world.zones.declare_zone(allow(&rest.digest));
+    world.settle();
+    assert_eq!((world.lines().len(), held(&world)), (15, None));
 }
 
 #[test]

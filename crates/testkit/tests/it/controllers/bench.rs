@@ -198,7 +198,7 @@ impl Bench {
             .expect("the fixture is valid");
     }
 
-    /// Merges JSON into an object: `kind/name`.
+    /// Merges JSON into an object: `kind/name`, with `namespace:` before it where that is another.
     pub(super) async fn patch(&self, target: &str, patch: Value) {
         let (api, name) = self.target(target);
         let params = PatchParams::default();
@@ -297,7 +297,12 @@ impl Bench {
 
     /// Lets virtual time pass, so that whatever wants to happen does.
     pub(super) async fn settle(&self) {
-        tokio::time::timeout(Duration::from_mins(2), std::future::pending::<()>())
+        self.pass(Duration::from_mins(2)).await;
+    }
+
+    /// Lets some virtual time pass.
+    pub(super) async fn pass(&self, time: Duration) {
+        tokio::time::timeout(time, std::future::pending::<()>())
             .await
             .expect_err("nothing ends what never ends");
     }
@@ -322,6 +327,10 @@ impl Bench {
     }
 
     fn target<'a>(&self, target: &'a str) -> (Api<DynamicObject>, &'a str) {
+        let (namespace, target) = match target.split_once(':') {
+            Some((namespace, target)) => (namespace, target),
+            None => ("default", target),
+        };
         let (kind, name) = target.split_once('/').expect("kind/name");
         let (group, version) = match kind {
             "DNSEndpoint" => ("externaldns.k8s.io", "v1alpha1"),
@@ -329,7 +338,7 @@ impl Bench {
         };
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         (
-            Api::namespaced_with(self.client.clone(), "default", &resource),
+            Api::namespaced_with(self.client.clone(), namespace, &resource),
             name,
         )
     }

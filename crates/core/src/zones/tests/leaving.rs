@@ -1,0 +1,270 @@
+//! Zones that are to go, and removals that a restart must not forget.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::zones::{Going, HeldPlan, Noted, Scope};
+
+const APEX: &str = "\
+    example.com. 60 IN SOA ns1.example.com. admin.example.com. 1 60 60 60 60\n\
+    example.com. 60 IN NS ns1.example.com.\n\
+    ns1.example.com. 60 IN A 192.0.2.53";
+const THEIRS: &str = "theirs.example.com. 60 IN A 198.51.100.1";
+
+fn served() -> ZoneDeclaration {
+    zone_declaration(Hosting::Served(records(APEX)))
+}
+
+fn going(going: Going) -> ZoneDeclaration {
+    ZoneDeclaration {
+        going: Some(going),
+        ..served()
+    }
+}
+
+fn held(world: &World) -> Option<HeldPlan> {
+    let event = world.zones.zone_event(&name(ZONE))?;
+    event.held
+}
+
+/// A zone that Bindery serves, with a record of ours and what others wrote into it.
+fn standing(theirs: &str) -> World {
+    let mut world = World::new();
+    world
+        .server
+        .insert(name(ZONE), content(&format!("{APEX}\n{theirs}")));
+    world.zones.declare_zone(served());
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    assert!(world.lines().contains(&WWW.to_owned()));
+    world
+}
+
+#[test]
+fn a_zone_with_data_in_it_goes_only_by_its_authors_word() {
+    let rows = [
+        // By name, with only our own data in it, and where it moves: at once.
+        (Going::Asked, "", true),
+        (Going::Moved, "", true),
+        (Going::Asked, THEIRS, false),
+        (Going::Moved, THEIRS, false),
+        (Going::Along, "", false),
+        (Going::Along, THEIRS, false),
+        (Going::Unsaid, "", false),
+    ];
+    for (word, theirs, goes) in rows {
+        let mut world = standing(theirs);
+        world.zones.declare_zone(going(word));
+        world.settle();
+        assert_eq!(world.server.is_empty(), goes, "{word:?} {theirs:?}");
+        if goes {
+            continue;
+        }
+        assert!(world.lines().contains(&WWW.to_owned()), "it is served on");
+        let Some(plan) = held(&world) else {
+            assert_eq!(word, Going::Unsaid);
+            continue;
+        };
+        assert_eq!(plan.scope, Scope::Zone);
+        assert_eq!(plan.foreign, usize::from(!theirs.is_empty()));
+        assert_eq!(plan.removals, 1 + plan.foreign);
+        let named = ZoneDeclaration {
+            allowed: Some(plan.digest.as_str().into()),
+            ..going(word)
+        };
+        world.zones.declare_zone(named);
+        world.settle();
+        assert!(
+            world.server.is_empty(),
+            "{word:?} {theirs:?}: it was let go"
+        );
+    }
+}
+
+#[test]
+fn a_zone_without_data_goes_with_whatever_takes_it_along() {
+    let mut world = World::new();
+    world.zones.declare_zone(served());
+    world.settle();
+    assert!(!world.server.is_empty());
+    world.zones.declare_zone(going(Going::Along));
+    world.settle();
+    assert!(world.server.is_empty());
+}
+
+#[test]
+fn nothing_goes_from_a_zone_that_is_held_and_all_of_it_comes_back() {
+    let mut world = standing(THEIRS);
+    world.zones.hold_zone(&name(ZONE));
+    // Its object is gone, so the record has no zone any more.
+    world.zones.declare(declare("www", 1, "", WWW));
+    world.settle();
+    assert!(world.lines().contains(&WWW.to_owned()));
+    let event = world.zones.event(&object("www")).expect("it is told");
+    assert!(matches!(event.withdrawal, Withdrawal::Failing(_)));
+    let serial = world.server[&name(ZONE)].serial;
+
+    world.zones.declare_zone(served());
+    world.zones.declare(declare("www", 1, WWW, WWW));
+    world.settle();
+    assert!(matches!(world.verdict("www"), Verdict::Programmed(_)));
+    assert_eq!(world.server[&name(ZONE)].serial, serial);
+    assert!(world.lines().contains(&THEIRS.to_owned()));
+    // Guarded as any other: one record may go.
+    world.zones.declare(declare("www", 1, "", WWW));
+    world.settle();
+    assert!(!world.lines().contains(&WWW.to_owned()));
+}
+
+#[test]
+fn a_word_for_a_zone_as_it_was_is_none_for_what_others_wrote_since() {
+    let mut world = standing("");
+    world.zones.declare_zone(going(Going::Along));
+    world.settle();
+    let plan = held(&world).expect("it is held");
+    let zone = world.server.get_mut(&name(ZONE)).expect("it is served");
+    let line = records(THEIRS).remove(0);
+    zone.serial = zone.serial.next();
+    let set = RecordSet::new(60, [line.data.clone()]);
+    zone.sets.insert(line.key(), set);
+    world.now += Duration::from_mins(1);
+    world.zones.wake(world.now);
+    world.settle();
+    world.zones.declare_zone(ZoneDeclaration {
+        allowed: Some(plan.digest.as_str().into()),
+        ..going(Going::Along)
+    });
+    world.settle();
+    assert!(world.lines().contains(&THEIRS.to_owned()));
+    let next = held(&world).expect("it is another plan");
+    assert_eq!(
+        (next.foreign, next.shown[0].to_string()),
+        (1, "theirs.example.com. A".into())
+    );
+}
+
+#[test]
+fn of_many_zones_deleted_by_name_within_a_minute_the_first_three_go() {
+    let mut world = World::new();
+    let zones: Vec<String> = (0..6)
+        .map(|number| format!("zone{number}.example"))
+        .collect();
+    let apex = |zone: &str| records(&APEX.replace("example.com", zone));
+    let declaration = |zone: &str| ZoneDeclaration {
+        zone: name(zone),
+        ..zone_declaration(Hosting::Served(apex(zone)))
+    };
+    for zone in &zones {
+        world.zones.declare_zone(declaration(zone));
+        let line = format!("theirs.{zone}. 60 IN A 192.0.2.1");
+        let mut wish = declare(zone, 1, &line, "");
+        wish.claims[0].zone = name(zone);
+        world.zones.declare(wish);
+    }
+    world.settle();
+    assert_eq!(world.server.len(), 6);
+    for zone in &zones {
+        world.zones.declare_zone(ZoneDeclaration {
+            going: Some(Going::Asked),
+            ..declaration(zone)
+        });
+        world.settle();
+    }
+    assert_eq!(world.server.len(), 3);
+    // They do not go by themselves once the minute is over.
+    world.now += Duration::from_mins(5);
+    world.zones.wake(world.now);
+    world.settle();
+    assert_eq!(world.server.len(), 3);
+}
+
+/// Lets everything settle, writing down what is to be written down, and returns how often that was.
+fn settle_and_note(world: &mut World, noted: &mut Arc<Noted>) -> usize {
+    let mut writes = 0;
+    loop {
+        world.settle();
+        let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
+        if !event.waits {
+            return writes;
+        }
+        writes += 1;
+        let next = event.noted.expect("it is written down");
+        *noted = Arc::new(Noted {
+            number: noted.number + 1,
+            ..Noted::clone(&next)
+        });
+        world.zones.declare_zone(ZoneDeclaration {
+            noted: Some(Arc::clone(noted)),
+            ..zone_declaration(Hosting::Elsewhere)
+        });
+    }
+}
+
+fn host(number: usize) -> String {
+    format!("h{number}.example.com. 60 IN A 192.0.2.{number}")
+}
+
+/// A run that begins with what is written down and what stands in the zone.
+fn restart(world: World, noted: &Arc<Noted>, left: std::ops::Range<usize>) -> World {
+    let mut next = World::new();
+    next.server = world.server;
+    for number in left {
+        let line = host(number);
+        next.zones
+            .declare(declare(&format!("h{number}"), 1, &line, &line));
+    }
+    next.zones.declare_zone(ZoneDeclaration {
+        noted: Some(Arc::clone(noted)),
+        ..zone_declaration(Hosting::Elsewhere)
+    });
+    next.settle();
+    next
+}
+
+#[test]
+fn what_was_removed_of_late_counts_after_a_restart() {
+    let lines: Vec<String> = (0..100).map(host).collect();
+    let mut world = World::new();
+    world.server.insert(name(ZONE), content(&lines.join("\n")));
+    let mut noted = Arc::new(Noted::default());
+    let mut world = restart(world, &noted, 0..100);
+    for first in [0, 12, 24] {
+        for number in first..first + 12 {
+            world
+                .zones
+                .declare(declare(&format!("h{number}"), 2, "", &host(number)));
+        }
+        let writes = settle_and_note(&mut world, &mut noted);
+        assert!(writes <= 2, "{writes} writes for twelve removals");
+        world = restart(world, &noted, first + 12..100);
+    }
+    assert!(
+        world.lines().len() >= 70,
+        "{} are left",
+        world.lines().len()
+    );
+}
+
+#[test]
+fn what_was_written_down_and_did_not_happen_does_not_count() {
+    let lines: Vec<String> = (0..20).map(host).collect();
+    let mut world = World::new();
+    world.server.insert(name(ZONE), content(&lines.join("\n")));
+    let mut noted = Arc::new(Noted::default());
+    for round in 0..5 {
+        world = restart(world, &noted, round..20);
+        world
+            .zones
+            .declare(declare(&format!("h{round}"), 2, "", &host(round)));
+        assert_eq!(settle_and_note(&mut world, &mut noted), 1);
+        assert_eq!(noted.marks.len(), round + 1);
+        // It is wanted again and removed again, over and over: still one removal.
+        world = restart(world, &noted, round..20);
+        assert_eq!(world.lines().len(), 20 - round);
+        world
+            .zones
+            .declare(declare(&format!("h{round}"), 2, "", &host(round)));
+        settle_and_note(&mut world, &mut noted);
+    }
+    assert_eq!((world.lines().len(), held(&world)), (15, None));
+}
