@@ -256,15 +256,17 @@ impl World {
             if random.percent(10) {
                 self.let_through(&mut user).await?;
             }
-            if mischief.percent(25) {
+            // Where others write into the zones, nothing else takes away what they wrote.
+            let is_quiet = self.tenure == Tenure::Managed && plan.seed.is_multiple_of(4);
+            if !is_quiet && mischief.percent(25) {
                 let done = user.meddle().await;
                 let done = done.map_err(|error| format!("the user's mischief: {error}"))?;
                 self.weather.note(&done.unwrap_or_default());
             }
-            if mischief.percent(20) {
+            if !is_quiet && mischief.percent(20) {
                 self.meddle(&mut mischief);
             }
-            if mischief.percent(4) {
+            if !is_quiet && mischief.percent(4) {
                 self.run_second(Duration::from_millis(mischief.next_u64() % 4_000))
                     .await;
             }
@@ -280,7 +282,7 @@ impl World {
         }
         self.weather.clear_up();
         self.weather.note("calm");
-        self.keep_strangers_out(&user).await?;
+        self.keep_strangers_out(&mut user).await?;
         self.come_right(&mut user).await?;
         self.stay_right(&user).await
     }
@@ -300,7 +302,7 @@ impl World {
         let zone = ZONES[random.below(ZONES.len())];
         let steady = user.is_steady(zone).await;
         let steady = steady.map_err(|error| format!("looking at {zone}: {error}"))?;
-        let line = format!("theirs.{zone}. 60 IN A 198.51.100.9");
+        let line = format!("theirs.{zone}. 60 IN A 198.51.100.77");
         if let (true, Ok(record)) = (steady, line.parse()) {
             self.servers[0].write_foreign(&name(zone), &record);
             self.weather.note(&format!("somebody writes {line}"));
@@ -399,7 +401,11 @@ impl World {
 
     /// Once all is quiet, a set of ours is served without what strangers wrote, unless they came first; then
     /// they leave.
-    async fn keep_strangers_out(&mut self, user: &User) -> Result<(), String> {
+    async fn keep_strangers_out(&mut self, user: &mut User) -> Result<(), String> {
+        for _ in 0..4 {
+            self.pass(STRANGERS_MAX / 4).await;
+            self.let_through(user).await?;
+        }
         self.pass(STRANGERS_MAX).await;
         let objects = list(user).await?;
         let expected = expected(&objects, &self.taken());
