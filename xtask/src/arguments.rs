@@ -25,6 +25,8 @@ Tasks:
       --seeds N           how many seeds (default 1000)
       --seed N            exactly this seed, with its trace: how a failure is replayed
       --first N           the first of the seeds (default 0)
+  mutants [-- ARGS]     damage core and sources in small ways, one at a time, and see that unit tests or
+                        the simulation notice; hours for all, `-- --file PATH` for one file
   bench [-- ARGS]       measure beside nsupdate; prints a table; not part of the tests
   setup                 install what the tests start: Debian packages, and kube-apiserver and etcd
                         built from Go modules into a cache outside the checkout (minutes, once)
@@ -50,6 +52,7 @@ pub(crate) enum Task {
     Crd(Mode),
     Docs(Mode),
     Sim { first: u64, seeds: u64 },
+    Mutants { rest: Vec<String> },
     Bench { rest: Vec<String> },
     Setup,
 }
@@ -71,7 +74,8 @@ impl Arguments {
             "crd" => Task::Crd(mode(rest)?),
             "docs" => Task::Docs(mode(rest)?),
             "sim" => sim(rest)?,
-            "bench" => bench(rest),
+            "mutants" => Task::Mutants { rest: passed(rest) },
+            "bench" => Task::Bench { rest: passed(rest) },
             "setup" | "tools" => nothing_more(rest, Task::Setup)?,
             other => bail!("no task `{other}`; `cargo xtask --help` lists them"),
         };
@@ -130,9 +134,9 @@ fn sim(rest: &[String]) -> Result<Task> {
     Ok(Task::Sim { first, seeds })
 }
 
-fn bench(rest: &[String]) -> Task {
-    let rest = rest.iter().filter(|word| *word != "--").cloned().collect();
-    Task::Bench { rest }
+/// The words that go to another program.
+fn passed(rest: &[String]) -> Vec<String> {
+    rest.iter().filter(|word| *word != "--").cloned().collect()
 }
 
 #[cfg(test)]

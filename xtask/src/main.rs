@@ -11,6 +11,7 @@
 mod arguments;
 mod failures;
 mod generated;
+mod mutants;
 mod program;
 mod reference;
 mod steps;
@@ -50,6 +51,7 @@ fn run() -> Result<()> {
         Task::Crd(mode) => generated::crd(&root, mode),
         Task::Docs(mode) => generated::docs(&root, mode),
         Task::Sim { first, seeds } => steps::simulate(&root, first, seeds),
+        Task::Mutants { rest } => mutants::run(&root, &rest),
         Task::Bench { rest } => bench(&root, &rest),
         Task::Setup => steps::setup(&root),
     }
