@@ -228,8 +228,7 @@ fn endpoints_are_judged_one_by_one() {
             "spec.endpoints[6].dnsName: \"a..b\" has an empty label: remove the extra dot; \
              spec.endpoints[6].recordTTL: is 2147483648: write a whole number from 0 to 2147483647; \
              spec.endpoints[6].targets[1]: \"no\" is not an IPv4 address: write one such as 192.0.2.1",
-            "spec.endpoints[7].recordType: \"NAPTR\" is not a record type: write one such as A, AAAA, \
-             CNAME or TXT",
+            "spec.endpoints[7].recordType: NAPTR records cannot be declared by an endpoint: remove it",
             "spec.endpoints[8].recordType: is missing: write one such as A, AAAA, CNAME or TXT",
             "spec.endpoints[9].targets: is empty: write where the name points",
             "spec.endpoints[10].targets: an alias has one target: remove the others",

@@ -31,6 +31,9 @@ fn thing(at: usize, yaml: &str) -> Thing {
         meta["namespace"] = "default".into();
     }
     let metadata = serde_json::from_value(meta.clone()).expect("a fixture has metadata");
+    if data["status"].is_object() {
+        data["status"]["observedGeneration"] = 1.into();
+    }
     Thing::new(kind, metadata, &data).expect("a fixture has a status")
 }
 
