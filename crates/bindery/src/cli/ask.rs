@@ -42,7 +42,8 @@ Examples:
 
 The steps are: the object, what it claims, its zone, what is written down in it, the zone's servers,
 and what is served. Each has a check mark where it is done, an exclamation mark where it is done for
-a part of the object only, a cross where it stops, and a dash where it is not reached. Kinds are spelled as for kubectl: arecord, arecords, a. Nothing is written.
+a part of the object only, a cross where it stops, and a dash where it is not reached. Kinds are
+spelled as for kubectl: arecord, arecords, a. Nothing is written.
 
 Exit codes:
   0  the object was found
@@ -67,15 +68,15 @@ pub(crate) struct Explain {
 
 const PLAN_EXAMPLES: &str = "\
 Examples:
-  bindery plan --tsig-key-file DATA/tsig.key
+  bindery plan --tsig-key-file ~/.local/state/bindery/quickstart-*/tsig.key
   bindery plan --kubeconfig ~/.kube/config --nameserver 192.0.2.53:53 --tsig-key-file bindery.key
 
-DATA is the data folder that `bindery up` prints when it starts.
+The first asks a `bindery up examples/quickstart`; it prints its data folder when it starts.
 
   + a record that would be added
   - a record that would be removed
   ~ an object into which its lines would be written down first
-  ! an object of which nothing would be written, and why
+  ! an object of which something would not be written, and why
 
 Zones are transferred and compared with what the objects ask for, by the code that publishes them.
 Nothing is written, neither to DNS nor to the objects. What a zone object itself puts into its zone

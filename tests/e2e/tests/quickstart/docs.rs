@@ -6,12 +6,78 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::machine::{Machine, Server, until};
 
-crate::cases!(the_manifests_of_zones_and_records_do_what_the_page_says);
+crate::cases!(
+    the_manifests_of_zones_and_records_do_what_the_page_says,
+    the_commands_of_backups_and_held_deletions_do_what_the_pages_say,
+);
 
 const PAGE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../docs/zones-and-records.md"
 );
+
+const BACKUP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/backup.md");
+const HELD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/held-deletions.md");
+
+/// A zone and a record for pages that speak of a shop.
+const SHOP: &str = "\
+apiVersion: bindy.firestoned.io/v1beta1
+kind: DNSZone
+metadata: {name: shop, namespace: default}
+spec: {zoneName: shop.example, recordsFrom: [{selector: {matchLabels: {zone: shop}}}]}
+---
+apiVersion: bindy.firestoned.io/v1beta1
+kind: ARecord
+metadata: {name: www, namespace: default, labels: {zone: shop}}
+spec: {name: www, ipv4Addresses: [192.0.2.1]}
+";
+
+/// Runs the blocks of a page that are marked as shell, one after the other, each with what is done before it.
+fn run_page(machine: &Machine, page: &str, before: &[&dyn Fn() -> Result<()>]) -> Result<()> {
+    let text = fs::read_to_string(page).context(page.to_owned())?;
+    let blocks: Vec<&str> = text.split("```sh\n").skip(1).collect();
+    ensure!(
+        blocks.len() == before.len(),
+        "{page} has {} blocks",
+        blocks.len()
+    );
+    for (block, prepare) in blocks.iter().zip(before) {
+        prepare()?;
+        let script = block.split("```").next().unwrap_or_default();
+        let output = std::process::Command::new("bash")
+            .args(["-euo", "pipefail", "-c", script])
+            .env("KUBECONFIG", machine.data().join("kubeconfig"))
+            .current_dir(machine.data())
+            .output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{script}\n{said}");
+    }
+    Ok(())
+}
+
+fn the_commands_of_backups_and_held_deletions_do_what_the_pages_say(server: Server) -> Result<()> {
+    let mut machine = Machine::idle(server)?;
+    machine.start()?;
+    machine.apply(SHOP, &[])?;
+    let machine = &machine;
+    machine.resolves(&["www.shop.example"], &["192.0.2.1"])?;
+    machine.nsupdate("update add theirs.shop.example 60 A 198.51.100.7")?;
+    machine.says("dnszone/shop", ".status.foreignCount", "1")?;
+    let deleted = || {
+        machine.kubectl(&["delete", "dnszone", "shop", "--wait=false"])?;
+        let held = ".status.conditions[?(@.type=='Guarded')].reason";
+        machine.says("dnszone/shop", held, "Held")
+    };
+    run_page(machine, HELD, &[&deleted])?;
+    machine.resolves(&["theirs.shop.example"], &["198.51.100.7"])?;
+    machine.resolves(&["www.shop.example"], &["192.0.2.1"])?;
+    let lost = || {
+        machine.kubectl(&["delete", "arecord", "www"])?;
+        machine.resolves(&["www.shop.example"], &[])
+    };
+    run_page(machine, BACKUP, &[&|| Ok(()), &lost])?;
+    machine.resolves(&["www.shop.example"], &["192.0.2.1"])
+}
 
 /// A fenced block of YAML and the reason why it is not to become ready, if it is not.
 pub(crate) struct Block {
