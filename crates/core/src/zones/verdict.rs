@@ -369,7 +369,9 @@ impl Zones {
 
 /// Whether a line that nobody of this object asks for any more is still in one zone.
 fn remains(zone: &Zone, key: &RecordKey, record: &Record) -> Withdrawal {
-    if zone.parent.phase() == Phase::Gone {
+    // Of a zone that nobody declares, and that was never opened, only claims are known that wait for it.
+    let is_awaited = zone.parent.phase() == Phase::NotStarted && zone.declared.is_none();
+    if zone.parent.phase() == Phase::Gone || is_awaited {
         return Withdrawal::Done;
     }
     // What was written and could not be read back may stand.

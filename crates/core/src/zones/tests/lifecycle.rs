@@ -153,3 +153,26 @@ fn drift_is_noticed_by_the_serial_and_repaired() {
     world.settle();
     assert_eq!(world.lines(), [WWW]);
 }
+
+#[test]
+fn a_claim_that_comes_after_its_zone_is_gone_holds_up_nobody() {
+    let mut world = World::with_zone("");
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    world.zones.retire_zone(&name(ZONE));
+    world.zones.declare(declare("www", 1, "", WWW));
+    world.settle();
+    world.zones.take_events();
+    world.zones.take_zone_events();
+    assert_eq!(world.zones.zone_event(&name(ZONE)), None, "it is forgotten");
+    // Decided a moment before, and withdrawn a moment later.
+    let late = "late.example.com. 60 IN A 192.0.2.9";
+    world.zones.declare(declare("late", 1, late, ""));
+    world.zones.declare(declare("late", 1, "", late));
+    world.settle();
+    for owner in ["late", "www"] {
+        let event = world.zones.event(&object(owner));
+        let told = event.map(|event| event.withdrawal);
+        assert_eq!(told, Some(Withdrawal::Done), "{owner}");
+    }
+}
