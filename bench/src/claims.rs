@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use bindery_core::object::{Id, Kind, ObjectRef};
-use bindery_core::zones::{Hosting, Limits, Tenancy, Verdict, ZoneDeclaration, ZoneState};
+use bindery_core::zones::{ClaimStatus, Hosting, Limits, Tenancy, ZoneDeclaration, ZoneState};
 use bindery_core::{
     Adoption, Claim, Declaration, Group, Name, Record, RecordData, RecordKey, RecordType,
 };
@@ -61,11 +61,11 @@ pub(crate) async fn feed(subject: &Subject, zone: &str, count: usize) -> Result<
         let mut waiting: BTreeSet<Id> = (0..count).map(owner).collect();
         while !waiting.is_empty() {
             let (owner, receipt) = receipts.pop().await;
-            let is_done = |verdict: &Verdict| matches!(verdict, Verdict::Programmed(_));
+            let is_done = |status: &ClaimStatus| matches!(status, ClaimStatus::Programmed(_));
             if receipt
                 .outcomes
                 .iter()
-                .all(|outcome| is_done(&outcome.verdict))
+                .all(|outcome| is_done(&outcome.status))
             {
                 waiting.remove(&owner);
             }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, bail};
 use bindery_core::Group;
-use bindery_core::fleet::{Member, Role};
+use bindery_core::fleet::{Role, ServerInfo};
 use http::Uri;
 use tokio::net::{TcpListener, UdpSocket};
 
@@ -45,7 +45,7 @@ pub(crate) fn api_server(text: &str) -> Result<Uri, String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Given {
     pub(crate) group: Group,
-    pub(crate) member: Member,
+    pub(crate) info: ServerInfo,
 }
 
 /// Reads `HOST:PORT` with a cluster and a role in front, which may both be left out.
@@ -67,7 +67,7 @@ pub(crate) fn name_server(text: &str) -> Result<Given, String> {
     let address = host_and_port(address)?.into();
     Ok(Given {
         group,
-        member: Member { address, role },
+        info: ServerInfo { address, role },
     })
 }
 
@@ -211,7 +211,7 @@ mod tests {
             ("a-1/secondary=ns1:53", Some("a-1"), Role::Secondary),
         ] {
             let given = name_server(text).expect(text);
-            assert_eq!((given.group.name(), given.member.role), (cluster, role));
+            assert_eq!((given.group.name(), given.info.role), (cluster, role));
         }
         for (bad, hint) in [
             ("/192.0.2.53:53", "no name of a cluster"),

@@ -16,7 +16,7 @@ pub(crate) struct Banner {
     /// The URL of the API.
     pub(crate) api: String,
     pub(crate) kubeconfig: PathBuf,
-    /// The name servers, each lead first.
+    /// The name servers, each leader first.
     pub(crate) dns: Vec<Listening>,
     pub(crate) dns_what: String,
     pub(crate) metrics: SocketAddr,

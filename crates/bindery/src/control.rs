@@ -47,11 +47,11 @@ pub(crate) fn start(
     let readiness = Readiness::default();
     let stations = groups
         .values()
-        .flat_map(|servers| std::iter::once(&servers.lead).chain(servers.followers.iter()));
+        .flat_map(|servers| std::iter::once(&servers.leader).chain(servers.followers.iter()));
     for station in stations {
-        let gate = readiness.gate(&format!("the name server {}", station.member.address));
+        let gate = readiness.gate(&format!("the name server {}", station.info.address));
         let server = (
-            Arc::clone(&station.member.address),
+            Arc::clone(&station.info.address),
             Arc::clone(&station.server),
         );
         let probe = nameserver::watch_answers(server, gate, base.stop_token());

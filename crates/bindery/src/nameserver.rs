@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
-use bindery_core::fleet::{Member, Role};
+use bindery_core::fleet::{Role, ServerInfo};
 use bindery_core::{FaultKind, Group, Name};
 use bindery_dns::{Clock, Key};
 use bindery_embedded::System;
 use bindery_embedded::nameserver::{self, BuiltinServer, Sockets};
 use bindery_engine::ports::{NameServer, ZoneHost};
-use bindery_engine::{Servers, Station};
+use bindery_engine::{ServerHandle, Servers};
 use futures::future::BoxFuture;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +32,7 @@ const PROBE_LATER: Duration = Duration::from_secs(5);
 
 /// Name servers that run.
 pub(crate) struct Running {
-    /// Where each listens and what it does, each lead first.
+    /// Where each listens and what it does, each leader first.
     pub(crate) members: Vec<Listening>,
     /// What they are, for people.
     pub(crate) what: String,
@@ -146,8 +146,8 @@ async fn start_group(
             role,
         });
         running.tasks.push(one.task);
-        stations.push(Station {
-            member: Member {
+        stations.push(ServerHandle {
+            info: ServerInfo {
                 address: address.to_string().into(),
                 role,
             },
@@ -155,9 +155,9 @@ async fn start_group(
             host: Some(one.host),
         });
     }
-    let lead = stations.remove(0);
+    let leader = stations.remove(0);
     Ok(Servers {
-        lead,
+        leader,
         followers: stations.into(),
     })
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use bindery_core::Group;
-use bindery_core::fleet::{Member, Role};
+use bindery_core::fleet::{Role, ServerInfo};
 use bindery_dns::Key;
 use bindery_engine::supervisor::Supervisor;
-use bindery_engine::{Servers, Station};
+use bindery_engine::{ServerHandle, Servers};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
@@ -54,7 +54,7 @@ async fn start(flags: &Run, stop: CancellationToken) -> Result<(Supervisor, Supe
         metrics::serve(listener, sources, base.stop_token()),
     );
     let servers = flags.nameserver.iter();
-    let servers: Vec<&str> = servers.map(|one| &*one.member.address).collect();
+    let servers: Vec<&str> = servers.map(|one| &*one.info.address).collect();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         nameservers = servers.join(","),
@@ -66,19 +66,19 @@ async fn start(flags: &Run, stop: CancellationToken) -> Result<(Supervisor, Supe
 
 /// The name servers that were given, cluster by cluster.
 fn groups(flags: &Run) -> Result<BTreeMap<Group, Servers>> {
-    let mut groups: BTreeMap<Group, Vec<&Member>> = BTreeMap::new();
+    let mut groups: BTreeMap<Group, Vec<&ServerInfo>> = BTreeMap::new();
     let mut addresses = BTreeSet::new();
-    for Given { group, member } in &flags.nameserver {
-        if !addresses.insert(&member.address) {
+    for Given { group, info } in &flags.nameserver {
+        if !addresses.insert(&info.address) {
             bail!(
                 "--nameserver names {} twice; a server has one role in one cluster",
-                member.address
+                info.address
             );
         }
-        groups.entry(group.clone()).or_default().push(member);
+        groups.entry(group.clone()).or_default().push(info);
     }
     let keys = Keys::read(&flags.tsig_key_file, |group| groups.contains_key(group))?;
-    let servers = |(group, members): (Group, Vec<&Member>)| {
+    let servers = |(group, members): (Group, Vec<&ServerInfo>)| {
         let key = keys.of(&group).with_context(|| {
             let cluster = group
                 .name()
@@ -92,16 +92,13 @@ fn groups(flags: &Run) -> Result<BTreeMap<Group, Servers>> {
 }
 
 /// The first primary leads.
-fn servers(group: &Group, members: &[&Member], key: &Key) -> Result<Servers> {
-    let station = |member: &Member| Station {
-        member: member.clone(),
-        server: Arc::new(bindery_dns::Server::new(
-            &*member.address,
-            Some(key.clone()),
-        )),
+fn servers(group: &Group, members: &[&ServerInfo], key: &Key) -> Result<Servers> {
+    let station = |info: &ServerInfo| ServerHandle {
+        info: info.clone(),
+        server: Arc::new(bindery_dns::Server::new(&*info.address, Some(key.clone()))),
         host: None,
     };
-    let Some(lead) = members.iter().position(|one| one.role == Role::Primary) else {
+    let Some(leader) = members.iter().position(|one| one.role == Role::Primary) else {
         let cluster = group
             .name()
             .map_or_else(String::new, |name| format!("{name}/"));
@@ -110,10 +107,10 @@ fn servers(group: &Group, members: &[&Member], key: &Key) -> Result<Servers> {
              {cluster}primary=HOST:PORT"
         );
     };
-    let others = members.iter().enumerate().filter(|(at, _)| *at != lead);
+    let others = members.iter().enumerate().filter(|(at, _)| *at != leader);
     Ok(Servers {
-        lead: station(members[lead]),
-        followers: others.map(|(_, member)| station(member)).collect(),
+        leader: station(members[leader]),
+        followers: others.map(|(_, info)| station(info)).collect(),
     })
 }
 
@@ -168,7 +165,7 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
 
-    /// The lead of each cluster, or the message; `K` stands for a key file.
+    /// The leader of each cluster, or the message; `K` stands for a key file.
     fn check(line: &str) -> Result<Vec<String>, String> {
         let folder = tempfile::tempdir().expect("there is room");
         let key = folder.path().join("k=1");
@@ -181,15 +178,15 @@ mod tests {
             unreachable!("the line says run");
         };
         let groups = groups(&flags).map_err(|error| format!("{error:#}"))?;
-        let lead = |(group, servers): (&Group, &Servers)| {
+        let leader = |(group, servers): (&Group, &Servers)| {
             let name = group.name().unwrap_or("-");
             format!(
                 "{name} {} +{}",
-                servers.lead.member.address,
+                servers.leader.info.address,
                 servers.followers.len()
             )
         };
-        Ok(groups.iter().map(lead).collect())
+        Ok(groups.iter().map(leader).collect())
     }
 
     #[test]

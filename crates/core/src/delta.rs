@@ -14,7 +14,7 @@ pub enum Delta {
     /// Nothing newer: the serial the server has.
     UpToDate(Serial),
     /// The changes.
-    Steps(Steps),
+    Difference(Difference),
     /// The whole zone, where the server does not know its way from that serial.
     Whole(ZoneContent),
 }
@@ -22,7 +22,7 @@ pub enum Delta {
 /// The way from one version of a zone to another: its net effect, in which a record whose TTL changed
 /// both goes and comes, and what was touched on the way without effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Steps {
+pub struct Difference {
     /// The SOA at the end of the way.
     pub to: Record,
     /// Records that go, none of them an SOA.
@@ -35,7 +35,7 @@ pub struct Steps {
     pub returned: Vec<Record>,
 }
 
-impl Steps {
+impl Difference {
     /// The way from one content of `zone` to another; `None` if the other has no SOA.
     #[must_use]
     pub fn between(zone: &Name, from: &ZoneContent, to: &ZoneContent) -> Option<Self> {
@@ -104,8 +104,8 @@ impl Net {
 
     /// The net effect, with the SOA at its end.
     #[must_use]
-    pub fn steps(self, to: Record) -> Steps {
-        let mut steps = Steps {
+    pub fn steps(self, to: Record) -> Difference {
+        let mut steps = Difference {
             to,
             removed: Vec::new(),
             added: Vec::new(),

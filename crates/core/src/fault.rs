@@ -21,7 +21,7 @@ pub enum FaultKind {
     TooLong,
     /// The answer could not be understood.
     Malformed,
-    /// A server beside the lead does not have the newest data yet.
+    /// A server beside the leader does not have the newest data yet.
     Behind,
     /// It would remove too much, so it waits for a person.
     Held,

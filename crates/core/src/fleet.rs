@@ -1,7 +1,7 @@
 //! The other servers of a zone: which serial each has, and what to do so that all have the newest.
 //!
 //! One primary leads: plans are made against it and changes go to it first. Every other server
-//! follows: primaries are given what the lead has, secondaries fetch it themselves and are looked at.
+//! follows: primaries are given what the leader has, secondaries fetch it themselves and are looked at.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,11 +32,11 @@ impl Role {
 
 /// Looks that found an old serial before a secondary is told to look for news: a word of the primary
 /// may be lost on the way, and would be repeated much later.
-const NUDGE_AFTER: u32 = 6;
+const REFRESH_AFTER: u32 = 6;
 
 /// A server of every zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct ServerInfo {
     /// Where it listens: `192.0.2.1:53`.
     pub address: Arc<str>,
     /// What it does.
@@ -45,21 +45,21 @@ pub struct Member {
 
 /// Something to do about one follower, by its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Errand {
-    /// Give this primary what the lead has.
-    Copy(usize, Known),
+pub enum FollowerTask {
+    /// Give this primary what the leader has.
+    Sync(usize, Known),
     /// Ask this secondary for its serial.
-    Look(usize),
+    Probe(usize),
     /// Tell this secondary to look for news, since it did not by itself, and ask it.
-    Nudge(usize),
+    Refresh(usize),
 }
 
-/// What is known of a primary that is to be given what the lead has.
+/// What is known of a primary that is to be given what the leader has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// At this serial it had what the lead had.
+    /// At this serial it had what the leader had.
     pub same: Option<Serial>,
-    /// What it had at this serial and the lead did not may be taken away.
+    /// What it had at this serial and the leader did not may be taken away.
     pub sifted: Option<Serial>,
 }
 
@@ -67,10 +67,10 @@ pub struct Known {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowerState {
     /// Which server it is.
-    pub member: Member,
+    pub info: ServerInfo,
     /// The serial that it had when it was last asked.
     pub serial: Option<Serial>,
-    /// Whether it has what the lead has.
+    /// Whether it has what the leader has.
     pub current: bool,
     /// Why it could not be asked or written.
     pub fault: Option<Fault>,
@@ -112,10 +112,10 @@ struct Follower {
     address: Arc<str>,
     role: Role,
     serial: Option<Serial>,
-    /// The serial at which it was last known to have what the lead has. Another one was made by
-    /// somebody else, even if the lead has the same by now.
+    /// The serial at which it was last known to have what the leader has. Another one was made by
+    /// somebody else, even if the leader has the same by now.
     copied: Option<Serial>,
-    /// The serial at which it has nothing of others that the lead lacks.
+    /// The serial at which it has nothing of others that the leader lacks.
     sifted: Option<Serial>,
     fault: Option<Fault>,
     busy: bool,
@@ -127,10 +127,10 @@ struct Follower {
 impl Fleet {
     /// A fleet of which nothing is known yet.
     #[must_use]
-    pub fn new(members: &[Member]) -> Self {
-        let follower = |member: &Member| Follower {
-            address: Arc::clone(&member.address),
-            role: member.role,
+    pub fn new(members: &[ServerInfo]) -> Self {
+        let follower = |info: &ServerInfo| Follower {
+            address: Arc::clone(&info.address),
+            role: info.role,
             serial: None,
             copied: None,
             sifted: None,
@@ -146,7 +146,7 @@ impl Fleet {
         }
     }
 
-    /// The lead has this serial now; who has another is told, or asked, at once.
+    /// The leader has this serial now; who has another is told, or asked, at once.
     pub fn aim(&mut self, serial: Serial, now: Duration) {
         if self.target == Some(serial) {
             return;
@@ -164,19 +164,19 @@ impl Fleet {
         }
     }
 
-    /// The lead lost what it had: no serial stands for the same on two servers any more.
+    /// The leader lost what it had: no serial stands for the same on two servers any more.
     pub fn forget_copies(&mut self) {
         for follower in &mut self.followers {
             (follower.copied, follower.sifted) = (None, None);
         }
     }
 
-    /// A primary has records, at this serial, that the lead lacks. Where none of them is to be kept they
-    /// may go; else it is looked at again when the lead has them too.
+    /// A primary has records, at this serial, that the leader lacks. Where none of them is to be kept they
+    /// may go; else it is looked at again when the leader has them too.
     pub fn differs(&mut self, index: usize, sifted: Option<Serial>, now: Duration) {
         if let Some(follower) = self.followers.get_mut(index) {
             follower.sifted = sifted;
-            // A serial would say that it has what the lead has.
+            // A serial would say that it has what the leader has.
             follower.serial = None;
             follower.fault = None;
             follower.busy = false;
@@ -202,22 +202,22 @@ impl Fleet {
     }
 
     /// The next thing to do, which must be answered with [`Self::complete`].
-    pub fn next(&mut self, now: Duration) -> Option<Errand> {
+    pub fn next(&mut self, now: Duration) -> Option<FollowerTask> {
         self.target?;
         let due = |one: &Follower| !one.busy && one.not_before <= now;
         let index = self.followers.iter().position(due)?;
         let follower = &mut self.followers[index];
         follower.busy = true;
         Some(match follower.role {
-            Role::Primary => Errand::Copy(
+            Role::Primary => FollowerTask::Sync(
                 index,
                 Known {
                     same: follower.copied,
                     sifted: follower.sifted.take(),
                 },
             ),
-            Role::Secondary if follower.attempts >= NUDGE_AFTER => Errand::Nudge(index),
-            Role::Secondary => Errand::Look(index),
+            Role::Secondary if follower.attempts >= REFRESH_AFTER => FollowerTask::Refresh(index),
+            Role::Secondary => FollowerTask::Probe(index),
         })
     }
 
@@ -268,7 +268,7 @@ impl Fleet {
         idle.map(|one| one.not_before).min()
     }
 
-    /// The newest serial that some follower has and the lead does not: the lead must go beyond it,
+    /// The newest serial that some follower has and the leader does not: the leader must go beyond it,
     /// since no server takes an older serial.
     #[must_use]
     pub fn ahead(&self) -> Option<Serial> {
@@ -279,7 +279,7 @@ impl Fleet {
             .reduce(|one, other| if other.newer_than(one) { other } else { one })
     }
 
-    /// Whether every follower has this serial or a later one of the lead. One that is ahead of the lead
+    /// Whether every follower has this serial or a later one of the leader. One that is ahead of the leader
     /// has something else.
     #[must_use]
     pub fn has(&self, serial: Serial) -> bool {
@@ -298,7 +298,7 @@ impl Fleet {
         known && self.is_current()
     }
 
-    /// Whether every follower has what the lead has.
+    /// Whether every follower has what the leader has.
     #[must_use]
     pub fn is_current(&self) -> bool {
         self.states().all(|one| one.current)
@@ -306,7 +306,7 @@ impl Fleet {
 
     /// What to say about the first follower that is behind for longer than the grace.
     #[must_use]
-    pub fn lateness(&self, pace: &Pace, now: Duration, lead: Option<Serial>) -> Option<Fault> {
+    pub fn lateness(&self, pace: &Pace, now: Duration, leader: Option<Serial>) -> Option<Fault> {
         let is_late = |one: &&Follower| one.behind_since.is_some_and(|at| now >= at + pace.grace);
         let late = self.followers.iter().find(is_late)?;
         if let Some(fault) = &late.fault {
@@ -315,7 +315,7 @@ impl Fleet {
         let has = late
             .serial
             .map_or_else(String::new, |has| format!(" {has}"));
-        let wants = lead.map_or_else(String::new, |lead| format!(" {lead}"));
+        let wants = leader.map_or_else(String::new, |leader| format!(" {leader}"));
         Some(Fault::new(
             FaultKind::Behind,
             format!(
@@ -333,7 +333,7 @@ impl Fleet {
         since.min().map(|since| since + pace.grace)
     }
 
-    /// The positions of those that do not have the lead's serial.
+    /// The positions of those that do not have the leader's serial.
     pub fn behind(&self) -> impl Iterator<Item = usize> {
         let followers = self.followers.iter().enumerate();
         followers
@@ -344,7 +344,7 @@ impl Fleet {
     /// How each follower is, in their order.
     pub fn states(&self) -> impl Iterator<Item = FollowerState> {
         self.followers.iter().map(|one| FollowerState {
-            member: Member {
+            info: ServerInfo {
                 address: Arc::clone(&one.address),
                 role: one.role,
             },
@@ -371,11 +371,11 @@ mod tests {
     }
 
     fn of(roles: &[Role]) -> Fleet {
-        let member = |role: &Role| Member {
+        let info = |role: &Role| ServerInfo {
             address: "192.0.2.1:53".into(),
             role: *role,
         };
-        Fleet::new(&roles.iter().map(member).collect::<Vec<_>>())
+        Fleet::new(&roles.iter().map(info).collect::<Vec<_>>())
     }
 
     fn fleet() -> Fleet {
@@ -393,14 +393,17 @@ mod tests {
     fn every_follower_is_visited_once_at_a_time_until_it_has_the_serial() {
         let mut fleet = fleet();
         fleet.aim(Serial(5), at(0));
-        assert_eq!(fleet.next(at(0)), Some(Errand::Copy(0, Known::default())));
-        assert_eq!(fleet.next(at(0)), Some(Errand::Look(1)));
+        assert_eq!(
+            fleet.next(at(0)),
+            Some(FollowerTask::Sync(0, Known::default()))
+        );
+        assert_eq!(fleet.next(at(0)), Some(FollowerTask::Probe(1)));
         assert_eq!(fleet.next(at(0)), None);
         fleet.complete(0, Ok(Serial(5)), &PACE, at(1));
         fleet.complete(1, Ok(Serial(4)), &PACE, at(1));
         assert!(!fleet.has(Serial(5)) && fleet.has(Serial(4)));
         assert_eq!(fleet.next(at(2)), None);
-        assert_eq!(fleet.next(at(3)), Some(Errand::Look(1)));
+        assert_eq!(fleet.next(at(3)), Some(FollowerTask::Probe(1)));
         fleet.complete(1, Ok(Serial(5)), &PACE, at(4));
         assert!(fleet.is_current());
         assert_eq!(fleet.wake(), Some(at(10_001)));
@@ -413,9 +416,9 @@ mod tests {
         for round in 0..40 {
             let now = at(10_000 * round);
             let wanted = if round < 6 {
-                Errand::Look(0)
+                FollowerTask::Probe(0)
             } else {
-                Errand::Nudge(0)
+                FollowerTask::Refresh(0)
             };
             assert_eq!(fleet.next(now), Some(wanted));
             let fault = Fault::new(FaultKind::Unreachable, "down");
@@ -423,7 +426,7 @@ mod tests {
             assert!(fleet.wake() <= Some(now + PACE.behind_max));
         }
         fleet.aim(Serial(6), at(400_000));
-        assert_eq!(fleet.next(at(400_000)), Some(Errand::Look(0)));
+        assert_eq!(fleet.next(at(400_000)), Some(FollowerTask::Probe(0)));
     }
 
     #[test]

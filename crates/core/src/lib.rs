@@ -6,9 +6,9 @@
 pub mod name;
 pub mod record;
 
-pub mod few;
+pub mod compact;
 pub mod object;
-pub mod pack;
+pub mod small_set;
 
 pub mod selector;
 
@@ -24,21 +24,20 @@ pub mod group;
 pub mod claim;
 pub mod delta;
 pub mod merge;
-pub mod parts;
+pub mod placement;
 pub mod plan;
 pub mod tracker;
 pub mod zones;
 
 pub use backoff::{Backoff, Failures};
 pub use claim::{Adoption, Claim, Declaration};
+pub use compact::compact;
 pub use condition::{Condition, ConditionStatus, Moment};
 pub use fault::{Fault, FaultKind};
-pub use few::Few;
 pub use group::{Group, ZoneKey};
 pub use name::{Name, NameProblem};
 pub use object::{Id, Kind, ObjectRef, Uid};
-pub use pack::pack;
-pub use parts::{Part, Parts};
+pub use placement::{GroupDeclaration, Placements};
 pub use plan::{Change, Expect};
 pub use problem::{Problem, Shown};
 pub use reason::{ConditionType, Reason};
@@ -46,3 +45,4 @@ pub use record::{
     Caa, DataProblem, Record, RecordData, RecordKey, RecordSet, RecordType, Serial, Soa, Text,
 };
 pub use selector::{Index, LabelIndex, Selector};
+pub use small_set::SmallSet;

@@ -22,7 +22,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::pack::pack;
+use crate::compact::compact;
 
 /// Where a parent is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -219,8 +219,8 @@ impl<C: Ord + Clone, V> Parent<C, V> {
     }
 
     /// Puts what is desired into little room.
-    pub fn pack(&mut self) {
-        pack(&mut self.desired);
+    pub fn compact(&mut self) {
+        compact(&mut self.desired);
     }
 
     /// A child's desired value.
@@ -272,7 +272,7 @@ impl<C: Ord + Clone, V> Parent<C, V> {
     }
 
     /// A child in flight came back and is looked at again.
-    pub fn land(&mut self, child: &C) {
+    pub fn complete(&mut self, child: &C) {
         if self.busy.remove(child) {
             self.dirty.insert(child.clone());
         }
@@ -291,7 +291,7 @@ impl<C: Ord + Clone, V> Parent<C, V> {
 
     /// Whether any child is on its way.
     #[must_use]
-    pub fn has_flying(&self) -> bool {
+    pub fn has_in_flight(&self) -> bool {
         !self.busy.is_empty()
     }
 
@@ -367,7 +367,7 @@ mod tests {
         parent.send(&"a");
         parent.desire("a", Some(2));
         assert_eq!(parent.pending().count(), 0);
-        parent.land(&"a");
+        parent.complete(&"a");
         assert_eq!(parent.pending().collect::<Vec<_>>(), [&"a"]);
     }
 }

@@ -14,9 +14,9 @@ mod mending;
 mod noted;
 mod own;
 mod protocol;
+mod receipts;
 mod silence;
 mod steps;
-mod verdict;
 
 #[cfg(test)]
 mod tests;
@@ -30,15 +30,15 @@ use std::{
 
 use crate::{
     claim::{Adoption, Claim, Declaration, Kept},
+    compact::compact,
     fault::Fault,
-    few::Few,
-    fleet::{Fleet, Member},
+    fleet::{Fleet, ServerInfo},
     group::Group,
     merge::{Contender, Loser, merge},
     name::Name,
     object::{Id, ObjectRef},
-    pack::pack,
     record::{Record, RecordData, RecordKey, RecordSet, RecordType, Serial},
+    small_set::SmallSet,
     tracker::Parent,
 };
 
@@ -52,7 +52,7 @@ pub use self::{
         Completion, Going, Hosting, Limits, ReadBack, Sent, Step, Tenancy, ZoneContent,
         ZoneDeclaration,
     },
-    verdict::{ClaimOutcome, SyncEvent, Verdict, Withdrawal, ZoneEvent, ZoneState},
+    receipts::{ClaimReceipt, ClaimStatus, Receipt, Withdrawal, ZoneReceipt, ZoneState},
 };
 
 /// The zones of one group of servers and everything that objects ask of them.
@@ -61,8 +61,8 @@ pub struct Zones {
     limits: Limits,
     /// Which servers these are.
     group: Group,
-    /// The servers beside the lead, the same for every zone.
-    followers: Vec<Member>,
+    /// The servers beside the leader, the same for every zone.
+    followers: Vec<ServerInfo>,
     known: BTreeMap<Name, Zone>,
     owners: BTreeMap<Id, Box<Kept>>,
     /// Claims that their objects do not carry yet, by position; nothing of them is written.
@@ -72,12 +72,12 @@ pub struct Zones {
     /// Objects that carry lines which they no longer ask for.
     leaving: BTreeSet<Id>,
     /// The same by the sets that these lines are in.
-    leftovers: BTreeMap<RecordKey, Few<Id>>,
+    leftovers: BTreeMap<RecordKey, SmallSet<Id>>,
     owner_news: BTreeSet<Id>,
     zone_news: BTreeSet<Name>,
     work: BTreeSet<Name>,
     timers: BTreeSet<(Duration, Name)>,
-    /// Servers that do not answer, by position, the lead being 0.
+    /// Servers that do not answer, by position, the leader being 0.
     silent: BTreeMap<usize, Fault>,
     departures: leaving::Departures,
 }
@@ -91,25 +91,25 @@ struct Zone {
     declared: Option<ZoneDeclaration>,
     parent: Parent<RecordKey, Arc<RecordSet>>,
     /// The claims on each name: whose, and their position.
-    nodes: BTreeMap<Name, Few<(Id, u32)>>,
+    nodes: BTreeMap<Name, SmallSet<(Id, u32)>>,
     /// The claims that cannot stand beside others at a name.
     losers: BTreeMap<Name, Vec<Loser>>,
     /// Objects that ask for something here which they do not carry yet.
     asking: BTreeSet<Id>,
     serial: Option<Serial>,
     /// The serial at which everything in the zone is known.
-    base: Option<Serial>,
+    known_serial: Option<Serial>,
     /// Messages that were acknowledged since, each of which made one serial; below zero where one was
     /// seen before its answer came.
-    steps: i32,
+    acknowledged: i32,
     /// Updates on their way.
     commits: usize,
     /// Questions on their way that read sets back.
     questions: usize,
     /// Changes are asked for, to read sets back.
-    catching: bool,
+    reading_changes: bool,
     /// The server answers with the whole zone where changes were asked for.
-    incapable: bool,
+    no_ixfr: bool,
     /// Others wrote into the zone; what they wrote is asked for.
     drifted: bool,
     /// Sets in which nothing is ours.
@@ -125,32 +125,32 @@ struct Zone {
     stale: bool,
     reading: bool,
     /// Bindery created the zone on the server, so the zone goes when nobody declares it.
-    served: bool,
+    created_by_us: bool,
     verify_queue: Vec<RecordKey>,
     /// The sets that were sent and not yet read back.
-    flights: BTreeMap<RecordKey, Flight>,
-    sick: BTreeMap<RecordKey, Sick>,
+    in_flight: BTreeMap<RecordKey, InFlight>,
+    quarantined: BTreeMap<RecordKey, Quarantined>,
     /// Sets that were sent and stand as they stood, and why.
-    unmoved: BTreeMap<RecordKey, Fault>,
+    no_effect: BTreeMap<RecordKey, Fault>,
     /// Sets that others wrote over and that were put right.
     mends: BTreeMap<RecordKey, mending::Mend>,
     /// When the zone wakes by itself, as entered in the list of timers.
     timer: Option<Duration>,
     /// Since when it is known that no server has the zone, while it is ours to create.
-    vacant: Option<Duration>,
+    missing_since: Option<Duration>,
     /// What the zone object itself puts into the zone.
     own: own::Own,
     /// The other servers.
     fleet: Fleet,
     /// What waits for them.
-    spreading: followers::Spreading,
-    /// What the lead lost.
+    propagation: followers::Propagation,
+    /// What the leader lost.
     losses: losses::Losses,
 }
 
 /// A set on its way.
 #[derive(Clone, Debug)]
-struct Flight {
+struct InFlight {
     /// What was desired of it when it was sent.
     desired: Option<Arc<RecordSet>>,
     /// The answer was lost, so it may or may not have been applied.
@@ -159,16 +159,16 @@ struct Flight {
 
 /// A set that could not be brought to its desired state.
 #[derive(Clone, Debug)]
-struct Sick {
+struct Quarantined {
     attempts: u32,
     not_before: Duration,
-    verdict: Verdict,
+    status: ClaimStatus,
 }
 
 impl Zones {
     /// An empty state with its limits, for zones on one server and these others.
     #[must_use]
-    pub fn new(limits: Limits, followers: Vec<Member>) -> Self {
+    pub fn new(limits: Limits, followers: Vec<ServerInfo>) -> Self {
         Self {
             limits,
             followers,
@@ -231,7 +231,7 @@ impl Zones {
     }
 
     /// Takes a zone back. What we wrote into it goes first; then it is deleted where it is ours.
-    pub fn retire_zone(&mut self, name: &Name) {
+    pub fn undeclare_zone(&mut self, name: &Name) {
         self.departures.note(name, None);
         let Some(zone) = self.known.get_mut(name) else {
             return;
@@ -240,7 +240,7 @@ impl Zones {
         zone.let_go(u64::MAX);
         zone.parent.retire();
         zone.losses.let_go();
-        zone.spreading = followers::Spreading::default();
+        zone.propagation = followers::Propagation::default();
         zone.mends.clear();
         self.claim_again(name);
         self.zone_news.insert(name.clone());
@@ -288,11 +288,11 @@ impl Zones {
     }
 
     /// Puts what was declared so far into little room.
-    pub fn pack(&mut self) {
-        pack(&mut self.owners);
+    pub fn compact(&mut self) {
+        compact(&mut self.owners);
         for zone in self.known.values_mut() {
-            pack(&mut zone.nodes);
-            zone.parent.pack();
+            compact(&mut zone.nodes);
+            zone.parent.compact();
         }
     }
 
@@ -377,14 +377,14 @@ impl Zones {
     /// Looks at a set again in every zone that could hold it.
     fn mark_everywhere(&mut self, key: &RecordKey) {
         for name in ancestry(&key.name) {
-            self.weigh(&name, key);
+            self.recount_foreign(&name, key);
             let Some(zone) = self.known.get_mut(&name) else {
                 continue;
             };
             if zone.parent.actual(key).is_some() || zone.parent.desired(key).is_some() {
                 zone.parent.mark(key.clone());
-                zone.sick.remove(key);
-                zone.unmoved.remove(key);
+                zone.quarantined.remove(key);
+                zone.no_effect.remove(key);
                 self.work.insert(name);
             }
         }
@@ -404,7 +404,7 @@ impl Zones {
         let Some(zone) = self.known.get_mut(zone_name) else {
             return;
         };
-        let claims = zone.nodes.get(name).map_or(&[][..], Few::as_slice);
+        let claims = zone.nodes.get(name).map_or(&[][..], SmallSet::as_slice);
         let unadmitted = &self.unadmitted;
         let carried = claims.iter().filter(|(owner, index)| {
             !unadmitted
@@ -465,14 +465,14 @@ impl Zones {
                     zone.guard.want(&key);
                 }
                 zone.parent.desire(key.clone(), desired.map(Arc::new));
-                zone.sick.remove(&key);
-                zone.unmoved.remove(&key);
+                zone.quarantined.remove(&key);
+                zone.no_effect.remove(&key);
             }
         }
         self.work.insert(zone_name.clone());
     }
 
-    /// Marks every object that has to do with a set, since its verdict may have changed.
+    /// Marks every object that has to do with a set, since its status may have changed.
     fn touch_owners(&mut self, key: &RecordKey) {
         let owners: Vec<Id> = self.carriers(key).cloned().collect();
         self.owner_news.extend(owners);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bindery_core::delta::{Delta, Steps};
+use bindery_core::delta::{Delta, Difference};
 use bindery_core::zones::{ReadBack, ZoneContent};
 use bindery_core::{Change, Fault, Name, Record, RecordKey, RecordType, Serial};
 use bindery_engine::ports::NameServer;
@@ -291,7 +291,7 @@ impl NameServer for Server {
         &'a self,
         zone: &'a Name,
         from: &'a Record,
-        steps: &'a Steps,
+        steps: &'a Difference,
     ) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(self.send_steps(zone, from, steps))
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bindery_core::{Change, Expect, Name, Record, RecordData, RecordType};
 
 use crate::wire::{Head, Message, Question, Row, class, opcode};
-use bindery_core::delta::Steps;
+use bindery_core::delta::Difference;
 
 /// The update of `zone` that makes all `changes` or none.
 pub(crate) fn message(id: u16, zone: &Name, changes: &[Change]) -> Message {
@@ -42,7 +42,7 @@ pub(crate) fn message(id: u16, zone: &Name, changes: &[Change]) -> Message {
 
 /// The update that takes `zone` from the SOA `from` to the SOA of `steps` with all between them,
 /// or does nothing if the zone has another SOA by now.
-pub(crate) fn mirror(id: u16, zone: &Name, from: &Record, steps: &Steps) -> Message {
+pub(crate) fn mirror(id: u16, zone: &Name, from: &Record, steps: &Difference) -> Message {
     let comes = |record: &&Record| Row::new(record.name.clone(), record.ttl, &record.data);
     let apex_ns = |record: &&Record| record.name == *zone && record.data.rtype() == RecordType::Ns;
     let staying: BTreeSet<(&Name, &RecordData)> = steps

@@ -1,21 +1,21 @@
-//! Which servers do not have what the lead has, zone by zone.
+//! Which servers do not have what the leader has, zone by zone.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bindery_core::{Name, fleet::Member};
+use bindery_core::{Name, fleet::ServerInfo};
 
 /// The followers, and the zones in which some of them are behind.
 ///
 /// Limits: one entry per zone in which a server is behind.
 #[derive(Debug)]
 pub(crate) struct Behind {
-    followers: Box<[Member]>,
+    followers: Box<[ServerInfo]>,
     zones: Mutex<BTreeMap<Name, Vec<usize>>>,
 }
 
 impl Behind {
-    pub(crate) fn new(followers: Box<[Member]>) -> Self {
+    pub(crate) fn new(followers: Box<[ServerInfo]>) -> Self {
         Self {
             followers,
             zones: Mutex::default(),
@@ -38,13 +38,13 @@ impl Behind {
     }
 
     /// In how many zones each follower is behind.
-    pub(crate) fn counts(&self) -> Vec<(Member, usize)> {
+    pub(crate) fn counts(&self) -> Vec<(ServerInfo, usize)> {
         let zones = self.lock();
         let followers = self.followers.iter().enumerate();
         followers
-            .map(|(position, member)| {
+            .map(|(position, info)| {
                 let behind = zones.values().filter(|one| one.contains(&position));
-                (member.clone(), behind.count())
+                (info.clone(), behind.count())
             })
             .collect()
     }
@@ -63,16 +63,16 @@ mod tests {
 
     #[test]
     fn zones_are_counted_for_each_server() {
-        let member = |address: &str| Member {
+        let info = |address: &str| ServerInfo {
             address: address.into(),
             role: Role::Secondary,
         };
-        let behind = Behind::new(Box::new([member("one"), member("two")]));
+        let behind = Behind::new(Box::new([info("one"), info("two")]));
         let name = |text: &str| Name::parse(text).expect("the fixture is a name");
         behind.note(&name("a.example"), vec![0, 1]);
         behind.note(&name("b.example"), vec![1]);
-        assert_eq!(behind.counts(), [(member("one"), 1), (member("two"), 2)]);
+        assert_eq!(behind.counts(), [(info("one"), 1), (info("two"), 2)]);
         behind.note(&name("a.example"), Vec::new());
-        assert_eq!(behind.counts(), [(member("one"), 0), (member("two"), 1)]);
+        assert_eq!(behind.counts(), [(info("one"), 0), (info("two"), 1)]);
     }
 }

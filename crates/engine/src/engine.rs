@@ -6,9 +6,10 @@ use std::{
 };
 
 use bindery_core::{
-    Declaration, Fault, FaultKind, Group, Id, Name, ObjectRef, Part, Parts, ZoneKey,
-    fleet::{Member, Role},
-    zones::{ClaimOutcome, Limits, SyncEvent, Verdict, Withdrawal, ZoneDeclaration, ZoneEvent},
+    Declaration, Fault, FaultKind, Group, GroupDeclaration, Id, Name, ObjectRef, Placements,
+    ZoneKey,
+    fleet::{Role, ServerInfo},
+    zones::{ClaimReceipt, ClaimStatus, Limits, Receipt, Withdrawal, ZoneDeclaration, ZoneReceipt},
 };
 use futures::future::join_all;
 use tokio::time::Instant;
@@ -24,9 +25,9 @@ use crate::{
 
 /// One name server.
 #[derive(Clone)]
-pub struct Station {
+pub struct ServerHandle {
     /// Its address and what it does.
-    pub member: Member,
+    pub info: ServerInfo,
     /// Where updates go and answers come from.
     pub server: Arc<dyn NameServer>,
     /// Who creates zones, where Bindery manages the server.
@@ -37,9 +38,9 @@ pub struct Station {
 #[derive(Clone)]
 pub struct Servers {
     /// The primary that plans are made against and that changes go to first.
-    pub lead: Station,
+    pub leader: ServerHandle,
     /// All others.
-    pub followers: Arc<[Station]>,
+    pub followers: Arc<[ServerHandle]>,
 }
 
 impl Servers {
@@ -50,16 +51,12 @@ impl Servers {
         server: Arc<dyn NameServer>,
         host: Option<Arc<dyn ZoneHost>>,
     ) -> Self {
-        let member = Member {
+        let info = ServerInfo {
             address: address.into(),
             role: Role::Primary,
         };
         Self {
-            lead: Station {
-                member,
-                server,
-                host,
-            },
+            leader: ServerHandle { info, server, host },
             followers: Arc::new([]),
         }
     }
@@ -73,20 +70,20 @@ impl Servers {
 
 /// What a listener is told: level, not edge. A newer event of the same object replaces one that was
 /// not taken yet.
-pub type SyncEvents = KeyedQueue<Id, SyncEvent>;
+pub type Receipts = KeyedQueue<Id, Receipt>;
 
 /// What a listener of zones is told.
-pub type ZoneEvents = KeyedQueue<ZoneKey, ZoneEvent>;
+pub type ZoneReceipts = KeyedQueue<ZoneKey, ZoneReceipt>;
 
 /// The handle by which objects are declared and listeners registered. Cloning is cheap.
 #[derive(Clone)]
 pub struct Engine(Arc<Shared>);
 
 pub(crate) struct Shared {
-    pub(crate) groups: BTreeMap<Group, Desk>,
-    parts: Mutex<Parts>,
-    listeners: Mutex<Vec<(Concern, SyncEvents)>>,
-    pub(crate) zone_listeners: Mutex<Vec<ZoneEvents>>,
+    pub(crate) groups: BTreeMap<Group, GroupHandle>,
+    placements: Mutex<Placements>,
+    listeners: Mutex<Vec<(Concern, Receipts)>>,
+    pub(crate) zone_listeners: Mutex<Vec<ZoneReceipts>>,
     pub(crate) metrics: Metrics,
     /// Zones of which a plan is held.
     pub(crate) held: Mutex<BTreeSet<ZoneKey>>,
@@ -94,17 +91,17 @@ pub(crate) struct Shared {
 }
 
 /// Where one group of servers is spoken to.
-pub(crate) struct Desk {
+pub(crate) struct GroupHandle {
     pub(crate) inbox: KeyedQueue<Subject, Input>,
     pub(crate) behind: Behind,
 }
 
-impl Desk {
+impl GroupHandle {
     fn new(servers: &Servers) -> Self {
         let followers = servers.followers.iter();
         Self {
             inbox: KeyedQueue::default(),
-            behind: Behind::new(followers.map(|one| one.member.clone()).collect()),
+            behind: Behind::new(followers.map(|one| one.info.clone()).collect()),
         }
     }
 }
@@ -119,7 +116,7 @@ pub(crate) enum Subject {
 
 pub(crate) enum Input {
     DeclareZone(ZoneDeclaration),
-    RetireZone,
+    UndeclareZone,
     HoldZone,
     Declare(Declaration),
     Forget,
@@ -133,12 +130,12 @@ impl Engine {
         limits: Limits,
         stop: &CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
-        let desks = groups
+        let handles = groups
             .iter()
-            .map(|(group, servers)| (group.clone(), Desk::new(servers)));
+            .map(|(group, servers)| (group.clone(), GroupHandle::new(servers)));
         let engine = Self(Arc::new(Shared {
-            groups: desks.collect(),
-            parts: Mutex::default(),
+            groups: handles.collect(),
+            placements: Mutex::default(),
             listeners: Mutex::default(),
             zone_listeners: Mutex::default(),
             metrics: Metrics::default(),
@@ -167,58 +164,57 @@ impl Engine {
     /// Declares a zone on a group of servers, or declares it anew. On servers that are not there,
     /// nothing comes of it.
     pub fn declare_zone(&self, group: &Group, declaration: ZoneDeclaration) {
-        if let Some(desk) = self.0.groups.get(group) {
+        if let Some(handle) = self.0.groups.get(group) {
             let subject = Subject::Zone(declaration.zone.clone());
-            desk.inbox.push(subject, Input::DeclareZone(declaration));
+            handle.inbox.push(subject, Input::DeclareZone(declaration));
         }
     }
 
     /// Takes a zone back; its listeners hear [`bindery_core::zones::ZoneState::Gone`] in the end.
-    pub fn retire_zone(&self, zone: ZoneKey) {
-        if let Some(desk) = self.0.groups.get(&zone.group) {
-            desk.inbox.push(Subject::Zone(zone.name), Input::RetireZone);
+    pub fn undeclare_zone(&self, zone: ZoneKey) {
+        if let Some(handle) = self.0.groups.get(&zone.group) {
+            handle
+                .inbox
+                .push(Subject::Zone(zone.name), Input::UndeclareZone);
         }
     }
 
     /// Something happened to the object of a zone: until it is declared again, nothing goes from it.
     pub fn hold_zone(&self, zone: ZoneKey) {
-        if let Some(desk) = self.0.groups.get(&zone.group) {
-            desk.inbox.push(Subject::Zone(zone.name), Input::HoldZone);
+        if let Some(handle) = self.0.groups.get(&zone.group) {
+            handle.inbox.push(Subject::Zone(zone.name), Input::HoldZone);
         }
     }
 
     /// Replaces everything that one object asks for, or still has, in any group of servers.
-    pub fn declare(&self, parts: Vec<Part>) {
+    pub fn declare(&self, parts: Vec<GroupDeclaration>) {
         // Under the lock, so that declarations of one object reach each group in their order.
-        let mut homes = self.0.parts();
-        let left = homes.declare(&parts);
+        let mut placements = self.0.placements();
+        let left = placements.declare(&parts);
         if let Some((_, first)) = parts.first() {
             self.0.forget(&first.owner, &left);
         }
         for (group, declaration) in parts {
             let subject = Subject::Object(Id::clone(&declaration.owner));
             match self.0.groups.get(&group) {
-                Some(desk) => desk.inbox.push(subject, Input::Declare(declaration)),
+                Some(handle) => handle.inbox.push(subject, Input::Declare(declaration)),
                 None => self
                     .0
-                    .tell(homes.receive(&group, unserved(&group, declaration))),
+                    .tell(placements.receive(&group, unserved(&group, declaration))),
             }
         }
     }
 
     /// Forgets an object that is gone.
     pub fn forget(&self, owner: &Id) {
-        let groups = self.0.parts().forget(owner);
+        let groups = self.0.placements().forget(owner);
         self.0.forget(owner, &groups);
     }
 
     /// Registers a listener for the objects that concern it. It reads at its own pace; if it hangs,
     /// nobody else notices.
-    pub fn listen(
-        &self,
-        concern: impl Fn(&ObjectRef) -> bool + Send + Sync + 'static,
-    ) -> SyncEvents {
-        let events = SyncEvents::default();
+    pub fn listen(&self, concern: impl Fn(&ObjectRef) -> bool + Send + Sync + 'static) -> Receipts {
+        let events = Receipts::default();
         let mut listeners = lock(&self.0.listeners);
         listeners.push((Box::new(concern), events.clone()));
         events
@@ -226,8 +222,8 @@ impl Engine {
 
     /// Registers a listener for zones.
     #[must_use]
-    pub fn listen_zones(&self) -> ZoneEvents {
-        let events = ZoneEvents::default();
+    pub fn listen_zones(&self) -> ZoneReceipts {
+        let events = ZoneReceipts::default();
         lock(&self.0.zone_listeners).push(events.clone());
         events
     }
@@ -241,7 +237,11 @@ impl Engine {
     /// How many zones and objects wait to be taken in.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.0.groups.values().map(|desk| desk.inbox.len()).sum()
+        self.0
+            .groups
+            .values()
+            .map(|handle| handle.inbox.len())
+            .sum()
     }
 
     /// In how many zones a plan is held.
@@ -250,28 +250,28 @@ impl Engine {
         lock(&self.0.held).len()
     }
 
-    /// Every server but the leads, and in how many zones it does not have the lead's serial.
+    /// Every server but the leaders, and in how many zones it does not have the leader's serial.
     #[must_use]
-    pub fn behind(&self) -> Vec<(Member, usize)> {
-        let desks = self.0.groups.values();
-        desks.flat_map(|desk| desk.behind.counts()).collect()
+    pub fn behind(&self) -> Vec<(ServerInfo, usize)> {
+        let handles = self.0.groups.values();
+        handles.flat_map(|handle| handle.behind.counts()).collect()
     }
 }
 
 impl Shared {
-    pub(crate) fn parts(&self) -> MutexGuard<'_, Parts> {
-        lock(&self.parts)
+    pub(crate) fn placements(&self) -> MutexGuard<'_, Placements> {
+        lock(&self.placements)
     }
 
     fn forget(&self, owner: &Id, groups: &[Group]) {
-        for desk in groups.iter().filter_map(|group| self.groups.get(group)) {
+        for handle in groups.iter().filter_map(|group| self.groups.get(group)) {
             let subject = Subject::Object(Id::clone(owner));
-            desk.inbox.push(subject, Input::Forget);
+            handle.inbox.push(subject, Input::Forget);
         }
     }
 
     /// Tells everybody whom it concerns.
-    pub(crate) fn tell(&self, events: impl IntoIterator<Item = SyncEvent>) {
+    pub(crate) fn tell(&self, events: impl IntoIterator<Item = Receipt>) {
         let listeners = lock(&self.listeners);
         for event in events {
             for (concern, queue) in listeners.iter() {
@@ -285,18 +285,18 @@ impl Shared {
 
 /// What becomes of an object in a group of servers that is not there: what it has on them cannot be taken
 /// away.
-fn unserved(group: &Group, declaration: Declaration) -> SyncEvent {
-    let outcomes = declaration.claims.into_iter().map(|claim| ClaimOutcome {
+fn unserved(group: &Group, declaration: Declaration) -> Receipt {
+    let outcomes = declaration.claims.into_iter().map(|claim| ClaimReceipt {
         group: group.clone(),
         ttl: claim.ttl,
         claim,
-        verdict: Verdict::NoZone,
+        status: ClaimStatus::NoZone,
         mended: None,
     });
     let message = format!(
         "it has records on {group}, which Bindery was not started with: start it with them"
     );
-    SyncEvent {
+    Receipt {
         outcomes: outcomes.collect(),
         withdrawal: if declaration.published.is_empty() {
             Withdrawal::Done

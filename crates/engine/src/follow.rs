@@ -1,28 +1,28 @@
-//! What concerns all servers of a zone: creating it, deleting it, and keeping the others like the lead.
+//! What concerns all servers of a zone: creating it, deleting it, and keeping the others like the leader.
 
 use std::collections::BTreeMap;
 
 use bindery_core::{
     Change, Expect, Fault, FaultKind, Name, Record, RecordData, RecordKey, RecordType, Serial,
-    delta::{Delta, Steps},
+    delta::{Delta, Difference},
     fleet::Known,
     zones::{ZoneContent, restored},
 };
 use futures::future::join_all;
 
-use crate::{Servers, Station, ports::NameServer};
+use crate::{ServerHandle, Servers, ports::NameServer};
 
 /// Bytes of changes in one message, names uncompressed; the rest is for signature and SOA.
 const MESSAGE_LEN_MAX: usize = 60_000;
 
-/// Creates a zone on the lead with these records, and with what other servers still have of it.
+/// Creates a zone on the leader with these records, and with what other servers still have of it.
 pub(crate) async fn open(
     servers: &Servers,
     zone: &Name,
     records: Vec<Record>,
 ) -> Result<ZoneContent, Fault> {
-    let lead = &servers.lead;
-    let Some(host) = &lead.host else {
+    let leader = &servers.leader;
+    let Some(host) = &leader.host else {
         let message = "no server is managed here that could serve this zone";
         return Err(Fault::new(FaultKind::NoSuchZone, message));
     };
@@ -36,7 +36,7 @@ pub(crate) async fn open(
         let records = restored(records, rescued, newest.map(|(serial, _)| serial));
         host.create(zone, &records).await?;
     }
-    lead.server.transfer(zone).await
+    leader.server.transfer(zone).await
 }
 
 /// The newest version of a zone that another server has, if it is newer than this.
@@ -48,15 +48,15 @@ pub(crate) async fn rescue(servers: &Servers, zone: &Name, than: Serial) -> Opti
     follower.server.transfer(zone).await.ok()
 }
 
-/// The server beside the lead that has the newest serial of a zone. All are asked at once, so one that is
+/// The server beside the leader that has the newest serial of a zone. All are asked at once, so one that is
 /// silent holds the others up no longer than itself.
-async fn newest<'a>(servers: &'a Servers, zone: &Name) -> Option<(Serial, &'a Station)> {
-    let ask = |follower: &'a Station| async move {
+async fn newest<'a>(servers: &'a Servers, zone: &Name) -> Option<(Serial, &'a ServerHandle)> {
+    let ask = |follower: &'a ServerHandle| async move {
         let serial = follower.server.serial(zone).await;
         serial.ok().map(|serial| (serial, follower))
     };
     let answers = join_all(servers.followers.iter().map(ask)).await;
-    let newer = |one: (Serial, &'a Station), other: (Serial, &'a Station)| {
+    let newer = |one: (Serial, &'a ServerHandle), other: (Serial, &'a ServerHandle)| {
         if other.0.newer_than(one.0) {
             other
         } else {
@@ -68,7 +68,7 @@ async fn newest<'a>(servers: &'a Servers, zone: &Name) -> Option<(Serial, &'a St
 
 /// Deletes a zone from every server that Bindery manages.
 pub(crate) async fn close(servers: &Servers, zone: &Name) -> Result<(), Fault> {
-    let all = std::iter::once(&servers.lead).chain(servers.followers.iter());
+    let all = std::iter::once(&servers.leader).chain(servers.followers.iter());
     for station in all {
         if let Some(host) = &station.host {
             host.delete(zone).await?;
@@ -78,11 +78,15 @@ pub(crate) async fn close(servers: &Servers, zone: &Name) -> Result<(), Fault> {
 }
 
 /// The serial of a secondary, which is given the zone if it does not have it.
-pub(crate) async fn look(lead: &Station, follower: &Station, zone: &Name) -> Result<Serial, Fault> {
+pub(crate) async fn probe_follower(
+    leader: &ServerHandle,
+    follower: &ServerHandle,
+    zone: &Name,
+) -> Result<Serial, Fault> {
     match (follower.server.serial(zone).await, &follower.host) {
         (Err(fault), Some(host)) if fault.kind == FaultKind::NoSuchZone => {
             // Handed over, it need not be fetched; without, the secondary fetches it when it can.
-            let content = lead.server.transfer(zone).await;
+            let content = leader.server.transfer(zone).await;
             let content = content.map_or_else(|_| Vec::new(), |content| records(&content));
             host.create(zone, &content).await?;
             follower.server.serial(zone).await
@@ -92,84 +96,84 @@ pub(crate) async fn look(lead: &Station, follower: &Station, zone: &Name) -> Res
 }
 
 /// The serial of a secondary that is told to look for news first.
-pub(crate) async fn nudge(
-    lead: &Station,
-    follower: &Station,
+pub(crate) async fn refresh_follower(
+    leader: &ServerHandle,
+    follower: &ServerHandle,
     zone: &Name,
 ) -> Result<Serial, Fault> {
     if let Some(host) = &follower.host {
         host.refresh(zone).await?;
     }
-    look(lead, follower, zone).await
+    probe_follower(leader, follower, zone).await
 }
 
-/// What became of a primary that was to be given what the lead has.
-pub(crate) enum Copied {
+/// What became of a primary that was to be given what the leader has.
+pub(crate) enum Synced {
     /// It has this serial now.
     At(Serial),
-    /// Nothing was written: at this serial it has records that the lead does not, maybe of others.
+    /// Nothing was written: at this serial it has records that the leader does not, maybe of others.
     Differs(Serial, Vec<Record>),
 }
 
-/// Brings another primary to what the lead has.
+/// Brings another primary to what the leader has.
 ///
-/// It ends with the lead's serial, unless somebody wrote there meanwhile; then the serials differ and
+/// It ends with the leader's serial, unless somebody wrote there meanwhile; then the serials differ and
 /// the next round compares everything.
-pub(crate) async fn copy(
-    lead: &Station,
-    follower: &Station,
+pub(crate) async fn sync(
+    leader: &ServerHandle,
+    follower: &ServerHandle,
     zone: &Name,
     known: Known,
-) -> Result<Copied, Fault> {
-    copy_once(lead, follower, zone, known)
+) -> Result<Synced, Fault> {
+    sync_once(leader, follower, zone, known)
         .await
         .map_err(|fault| at(follower, &fault))
 }
 
-async fn copy_once(
-    lead: &Station,
-    follower: &Station,
+async fn sync_once(
+    leader: &ServerHandle,
+    follower: &ServerHandle,
     zone: &Name,
     known: Known,
-) -> Result<Copied, Fault> {
+) -> Result<Synced, Fault> {
     let server = &*follower.server;
     let from = match (server.soa(zone).await, &follower.host) {
         (Ok(soa), _) => soa,
         // One that cannot be loaded is rebuilt as well.
         (Err(fault), Some(host)) if has_nothing(&fault) => {
-            let content = lead.server.transfer(zone).await?;
+            let content = leader.server.transfer(zone).await?;
             host.create(zone, &records(&content)).await?;
-            return server.serial(zone).await.map(Copied::At);
+            return server.serial(zone).await.map(Synced::At);
         }
         (Err(fault), _) => return Err(fault),
     };
     let serial = serial_of(&from);
-    // A serial that we did not see ourselves may be one of the lead's by chance.
+    // A serial that we did not see ourselves may be one of the leader's by chance.
     if known.same != Some(serial) {
-        return compare((lead, follower), zone, known).await;
+        return compare((leader, follower), zone, known).await;
     }
-    match lead.server.changes_since(zone, serial).await? {
-        Delta::UpToDate(_) => Ok(Copied::At(serial)),
-        Delta::Steps(steps) => mirror(server, zone, &from, steps).await.map(Copied::At),
-        Delta::Whole(_) => compare((lead, follower), zone, known).await,
+    match leader.server.changes_since(zone, serial).await? {
+        Delta::UpToDate(_) => Ok(Synced::At(serial)),
+        Delta::Difference(steps) => mirror(server, zone, &from, steps).await.map(Synced::At),
+        Delta::Whole(_) => compare((leader, follower), zone, known).await,
     }
 }
 
-/// Gives a primary what the lead has, whatever it has now, unless it may have something of others.
+/// Gives a primary what the leader has, whatever it has now, unless it may have something of others.
 async fn compare(
-    (lead, follower): (&Station, &Station),
+    (leader, follower): (&ServerHandle, &ServerHandle),
     zone: &Name,
     known: Known,
-) -> Result<Copied, Fault> {
+) -> Result<Synced, Fault> {
     let server = &*follower.server;
     let (content, standing) = (
-        lead.server.transfer(zone).await?,
+        leader.server.transfer(zone).await?,
         server.transfer(zone).await?,
     );
-    let soa = Steps::between(zone, &content, &standing).map(|steps| steps.to);
-    let steps = Steps::between(zone, &standing, &content);
+    let soa = Difference::between(zone, &content, &standing).map(|steps| steps.to);
+    let steps = Difference::between(zone, &standing, &content);
     let (Some(from), Some(steps)) = (soa, steps) else {
-        return Ok(Copied::At(standing.serial));
+        return Ok(Synced::At(standing.serial));
     };
     let extra = extra(&steps);
     let is_sifted = known.sifted == Some(standing.serial);
@@ -180,19 +184,19 @@ async fn compare(
             None => !content.serial.newer_than(standing.serial),
         };
         if wrote {
-            return Ok(Copied::Differs(standing.serial, extra));
+            return Ok(Synced::Differs(standing.serial, extra));
         }
-        let server = &*follower.member.address;
+        let server = &*follower.info.address;
         let (first, count) = (extra.first().map(ToString::to_string), extra.len());
         tracing::info!(%zone, server, count, first, "an older version of a zone is replaced");
     }
     write_all(server, zone, (&from, &standing, &content), steps)
         .await
-        .map(Copied::At)
+        .map(Synced::At)
 }
 
 /// The records that go without another of their set coming instead.
-fn extra(steps: &Steps) -> Vec<Record> {
+fn extra(steps: &Difference) -> Vec<Record> {
     let came = |gone: &&Record| {
         let same = |added: &Record| added.name == gone.name && added.data == gone.data;
         !steps.added.iter().any(same)
@@ -204,12 +208,12 @@ async fn write_all(
     server: &dyn NameServer,
     zone: &Name,
     (from, standing, content): (&Record, &ZoneContent, &ZoneContent),
-    steps: Steps,
+    steps: Difference,
 ) -> Result<Serial, Fault> {
     if content.serial.newer_than(standing.serial) {
         return mirror(server, zone, from, steps).await;
     }
-    // The same serial by chance: with its own differences the server goes ahead, and the lead goes
+    // The same serial by chance: with its own differences the server goes ahead, and the leader goes
     // beyond it.
     if content.serial == standing.serial {
         for batch in split(stepwise(steps.removed, steps.added)) {
@@ -223,7 +227,7 @@ async fn mirror(
     server: &dyn NameServer,
     zone: &Name,
     from: &Record,
-    steps: Steps,
+    steps: Difference,
 ) -> Result<Serial, Fault> {
     match server.mirror(zone, from, &steps).await {
         Ok(()) => Ok(serial_of(&steps.to)),
@@ -235,9 +239,13 @@ async fn mirror(
     }
 }
 
-/// Steps that do not fit into one message: the name server serves what lies between for a moment.
-async fn mirror_in_parts(server: &dyn NameServer, zone: &Name, steps: Steps) -> Result<(), Fault> {
-    let Steps {
+/// Differences that do not fit into one message: the name server serves what lies between for a moment.
+async fn mirror_in_parts(
+    server: &dyn NameServer,
+    zone: &Name,
+    steps: Difference,
+) -> Result<(), Fault> {
+    let Difference {
         to, removed, added, ..
     } = steps;
     for batch in split(stepwise(removed, added)) {
@@ -275,12 +283,12 @@ pub(crate) fn nobody() -> Fault {
 }
 
 /// A fault that says which server it is about.
-fn at(follower: &Station, fault: &Fault) -> Fault {
-    let member = &follower.member;
-    if fault.message.contains(&*member.address) {
+fn at(follower: &ServerHandle, fault: &Fault) -> Fault {
+    let info = &follower.info;
+    if fault.message.contains(&*info.address) {
         return fault.clone();
     }
-    let message = format!("{} {}: {fault}", member.role.as_str(), member.address);
+    let message = format!("{} {}: {fault}", info.role.as_str(), info.address);
     Fault::new(fault.kind, message)
 }
 

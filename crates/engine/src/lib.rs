@@ -19,6 +19,6 @@ mod story;
 pub mod supervisor;
 
 pub use commit::send_changes;
-pub use engine::{Engine, Servers, Station, SyncEvents, ZoneEvents};
+pub use engine::{Engine, Receipts, ServerHandle, Servers, ZoneReceipts};
 pub use histogram::{Distribution, Histogram};
 pub use metrics::Metrics;

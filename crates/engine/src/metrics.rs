@@ -30,7 +30,7 @@ pub struct Metrics {
     pub steps_failed: AtomicU64,
     /// Transfers of whole zones.
     pub transfers: AtomicU64,
-    /// How long the lead took to answer each update with changes, where it answered.
+    /// How long the leader took to answer each update with changes, where it answered.
     pub update_seconds: Histogram,
     /// How many sets each such update had.
     pub update_sets: Histogram,
@@ -68,12 +68,12 @@ impl Metrics {
                 add(&self.sets_refused, sent.refused.len());
                 add(&self.steps_failed, usize::from(sent.unsent.is_some()));
             }
-            Completion::Verified(keys, Ok(_)) | Completion::Caught(keys, Ok(_)) => {
+            Completion::Verified(keys, Ok(_)) | Completion::ChangesRead(keys, Ok(_)) => {
                 add(&self.sets_verified, keys.len());
             }
             Completion::Read(Err(_))
             | Completion::Checked(Err(_))
-            | Completion::Caught(_, Err(_))
+            | Completion::ChangesRead(_, Err(_))
             | Completion::Verified(_, Err(_))
             | Completion::Renewed(_, Err(_))
             | Completion::Followed(_, Err(_))

@@ -2,7 +2,7 @@
 
 use bindery_core::{
     Change, Fault, Name, Record, RecordKey, Serial,
-    delta::{Delta, Steps},
+    delta::{Delta, Difference},
     zones::{ReadBack, ZoneContent},
 };
 use futures::future::BoxFuture;
@@ -30,7 +30,7 @@ pub trait NameServer: Send + Sync + 'static {
         &'a self,
         zone: &'a Name,
         from: &'a Record,
-        steps: &'a Steps,
+        steps: &'a Difference,
     ) -> BoxFuture<'a, Result<(), Fault>>;
 
     /// A zone's SOA.

@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-use crate::{Servers, Station};
+use crate::{ServerHandle, Servers};
 
 /// A question that is not answered within this time is a fact to tell.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ pub(crate) struct Probes {
 
 /// One server.
 struct Asked {
-    station: Station,
+    station: ServerHandle,
     /// When it is to be asked again; never while a question is on its way.
     due: Option<Instant>,
     /// When the first question left that was not answered, if the last was not.
@@ -43,21 +43,21 @@ struct Asked {
 impl Probes {
     pub(crate) fn new(servers: &Servers) -> Self {
         let now = Instant::now();
-        let asked = |station: &Station| Asked {
+        let asked = |station: &ServerHandle| Asked {
             station: station.clone(),
             due: Some(now + PAUSE),
             unanswered: None,
             sent: now,
             silent: false,
         };
-        let all = std::iter::once(&servers.lead).chain(servers.followers.iter());
+        let all = std::iter::once(&servers.leader).chain(servers.followers.iter());
         Self {
             servers: all.map(asked).collect(),
             running: JoinSet::new(),
         }
     }
 
-    /// The next server that stops or resumes answering, by position, the lead being 0.
+    /// The next server that stops or resumes answering, by position, the leader being 0.
     ///
     /// Cancellation: dropped, nothing is lost; questions on their way go on.
     pub(crate) async fn next(&mut self, zones: &Zones) -> (usize, Result<(), Fault>) {
@@ -104,7 +104,7 @@ impl Probes {
     fn take(&mut self, index: usize, answer: Result<(), Fault>) -> Option<Result<(), Fault>> {
         let one = self.servers.get_mut(index)?;
         let now = Instant::now();
-        let server = &*one.station.member.address;
+        let server = &*one.station.info.address;
         match answer {
             Ok(()) => {
                 one.due = Some(now + PAUSE);
@@ -129,8 +129,8 @@ impl Probes {
 }
 
 /// Asks one server; any answer will do.
-async fn question(station: &Station, zone: &Name) -> Result<(), Fault> {
-    let address = &station.member.address;
+async fn question(station: &ServerHandle, zone: &Name) -> Result<(), Fault> {
+    let address = &station.info.address;
     match timeout(ANSWER_MAX, station.server.serial(zone)).await {
         Ok(Err(fault)) if fault.kind.is_silence() => Err(fault),
         Ok(Ok(_) | Err(_)) => Ok(()),

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use bindery_core::{
     Group, Name,
-    fleet::Errand,
+    fleet::FollowerTask,
     zones::{Completion, Limits, Step, Zones},
 };
 use tokio::{
@@ -15,8 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     commit::send_changes,
-    engine::{Desk, Input, Servers, Shared, Subject, lock},
-    follow::{Copied, close, copy, look, nobody, nudge, open, renewal, rescue},
+    engine::{GroupHandle, Input, Servers, Shared, Subject, lock},
+    follow::{
+        Synced, close, nobody, open, probe_follower, refresh_follower, renewal, rescue, sync,
+    },
     probe::Probes,
     queue::KeyedQueue,
     story::{Commit, Stories, tell_held, tell_released},
@@ -54,7 +56,7 @@ impl Runner {
         started: Instant,
     ) -> Self {
         let followers = servers.followers.iter();
-        let followers = followers.map(|one| one.member.clone()).collect();
+        let followers = followers.map(|one| one.info.clone()).collect();
         Self {
             shared,
             zones: Zones::new(limits, followers).on(group.clone()),
@@ -70,7 +72,7 @@ impl Runner {
 
     /// Begins when the engine is opened and ends when `stop` is cancelled and no update is on its way.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let Some(inbox) = self.desk().map(|desk| desk.inbox.clone()) else {
+        let Some(inbox) = self.handle().map(|handle| handle.inbox.clone()) else {
             return;
         };
         tokio::select! {
@@ -80,7 +82,7 @@ impl Runner {
         }
         // The first picture is taken in whole.
         self.take_inputs(&inbox, usize::MAX);
-        self.zones.pack();
+        self.zones.compact();
         loop {
             self.start_steps();
             self.publish();
@@ -109,7 +111,7 @@ impl Runner {
         self.publish();
     }
 
-    fn desk(&self) -> Option<&Desk> {
+    fn handle(&self) -> Option<&GroupHandle> {
         self.shared.groups.get(&self.group)
     }
 
@@ -126,9 +128,9 @@ impl Runner {
     }
 
     fn take_back(&mut self, zone: &Name) {
-        self.zones.retire_zone(zone);
-        if let Some(desk) = self.desk() {
-            desk.behind.note(zone, Vec::new());
+        self.zones.undeclare_zone(zone);
+        if let Some(handle) = self.handle() {
+            handle.behind.note(zone, Vec::new());
         }
     }
 
@@ -163,15 +165,15 @@ impl Runner {
         self.stories.take((&self.group, &zone), commit, &completion);
         self.zones
             .complete(&zone, completion, self.started.elapsed());
-        if let Some(desk) = self.desk().filter(|desk| !desk.behind.is_idle()) {
-            desk.behind.note(&zone, self.zones.behind(&zone));
+        if let Some(handle) = self.handle().filter(|handle| !handle.behind.is_idle()) {
+            handle.behind.note(&zone, self.zones.behind(&zone));
         }
     }
 
     fn publish(&mut self) {
         let events = self.zones.take_events();
         if !events.is_empty() {
-            let mut parts = self.shared.parts();
+            let mut parts = self.shared.placements();
             let events = events.into_iter();
             let whole = events.filter_map(|event| parts.receive(&self.group, event));
             self.shared.tell(whole);
@@ -204,12 +206,12 @@ async fn carry_out(
     zone: Name,
     step: Step,
 ) -> (Name, Completion) {
-    let server = &*servers.lead.server;
+    let server = &*servers.leader.server;
     let completion = match step {
         Step::Open(None) | Step::Read => Completion::Read(server.transfer(&zone).await),
         Step::Open(Some(records)) => Completion::Read(open(&servers, &zone, records).await),
-        Step::Catch(serial, keys) => {
-            Completion::Caught(keys, server.changes_since(&zone, serial).await)
+        Step::ReadChanges(serial, keys) => {
+            Completion::ChangesRead(keys, server.changes_since(&zone, serial).await)
         }
         Step::Check => Completion::Checked(server.serial(&zone).await),
         Step::Commit(changes) => {
@@ -225,27 +227,27 @@ async fn carry_out(
             Completion::Renewed(record, result)
         }
         Step::Rescue(serial) => Completion::Rescued(rescue(&servers, &zone, serial).await),
-        Step::Follow(Errand::Copy(index, known)) => {
+        Step::Follow(FollowerTask::Sync(index, known)) => {
             let result = match servers.followers.get(index) {
-                Some(follower) => copy(&servers.lead, follower, &zone, known).await,
+                Some(follower) => sync(&servers.leader, follower, &zone, known).await,
                 None => Err(nobody()),
             };
             match result {
-                Ok(Copied::At(serial)) => Completion::Followed(index, Ok(serial)),
-                Ok(Copied::Differs(serial, records)) => Completion::Differs(index, serial, records),
+                Ok(Synced::At(serial)) => Completion::Followed(index, Ok(serial)),
+                Ok(Synced::Differs(serial, records)) => Completion::Differs(index, serial, records),
                 Err(fault) => Completion::Followed(index, Err(fault)),
             }
         }
-        Step::Follow(Errand::Nudge(index)) => {
+        Step::Follow(FollowerTask::Refresh(index)) => {
             let result = match servers.followers.get(index) {
-                Some(follower) => nudge(&servers.lead, follower, &zone).await,
+                Some(follower) => refresh_follower(&servers.leader, follower, &zone).await,
                 None => Err(nobody()),
             };
             Completion::Followed(index, result)
         }
-        Step::Follow(Errand::Look(index)) => {
+        Step::Follow(FollowerTask::Probe(index)) => {
             let result = match servers.followers.get(index) {
-                Some(follower) => look(&servers.lead, follower, &zone).await,
+                Some(follower) => probe_follower(&servers.leader, follower, &zone).await,
                 None => Err(nobody()),
             };
             Completion::Followed(index, result)

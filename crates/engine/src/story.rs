@@ -78,17 +78,17 @@ impl Stories {
                 }
             }
             Completion::Read(Ok(content)) => self.tell(group, zone, content.serial),
-            Completion::Caught(_, Ok(delta)) => {
+            Completion::ChangesRead(_, Ok(delta)) => {
                 let serial = match delta {
                     Delta::UpToDate(serial) => *serial,
-                    Delta::Steps(steps) => serial_of(&steps.to),
+                    Delta::Difference(steps) => serial_of(&steps.to),
                     Delta::Whole(content) => content.serial,
                 };
                 self.tell(group, zone, serial);
             }
             Completion::Verified(_, Ok(read)) => self.tell(group, zone, read.serial),
             Completion::Read(Err(_))
-            | Completion::Caught(_, Err(_))
+            | Completion::ChangesRead(_, Err(_))
             | Completion::Verified(_, Err(_))
             | Completion::Checked(_)
             | Completion::Renewed(..)

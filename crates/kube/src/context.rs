@@ -39,7 +39,7 @@ pub struct Site {
     /// Whether zones are ours to create.
     pub tenure: Tenure,
     /// Where the primary listens that leads: `192.0.2.1:53`.
-    pub lead: String,
+    pub leader: String,
     /// Whose the lines are that stand there as an object asks for them, where the object does not say.
     pub adoption: Adoption,
 }
@@ -54,15 +54,15 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Settings for these groups of servers: zones are ours to create where Bindery manages the lead.
+    /// Settings for these groups of servers: zones are ours to create where Bindery manages the leader.
     #[must_use]
     pub fn of(groups: &BTreeMap<Group, Servers>) -> Self {
         let site = |servers: &Servers| Site {
-            tenure: match servers.lead.host {
+            tenure: match servers.leader.host {
                 Some(_) => Tenure::Managed,
                 None => Tenure::External,
             },
-            lead: servers.lead.member.address.to_string(),
+            leader: servers.leader.info.address.to_string(),
             adoption: Adoption::Refuse,
         };
         let sites = groups.iter();
@@ -262,7 +262,7 @@ impl Context {
         if !unread.remove(watched) || !unread.is_empty() {
             return;
         }
-        self.state().pack();
+        self.state().compact();
         self.open.store(true, Ordering::SeqCst);
         let ids: Vec<Id> = self.state().catalog.ids().cloned().collect();
         for id in &ids {

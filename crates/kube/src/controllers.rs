@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bindery_core::Kind;
-use bindery_engine::{Engine, SyncEvents, ZoneEvents};
+use bindery_engine::{Engine, Receipts, ZoneReceipts};
 use bindery_sources::Id;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -211,7 +211,7 @@ async fn run<'a>(
 }
 
 /// Hands receipts to the controller whose objects they are about.
-async fn listen(ctx: Arc<Context>, events: SyncEvents, stop: CancellationToken) {
+async fn listen(ctx: Arc<Context>, events: Receipts, stop: CancellationToken) {
     loop {
         let (_, event) = tokio::select! {
             biased;
@@ -231,7 +231,7 @@ async fn listen(ctx: Arc<Context>, events: SyncEvents, stop: CancellationToken) 
 }
 
 /// Hands news of zones to the objects that declared them.
-async fn listen_zones(ctx: Arc<Context>, events: ZoneEvents, stop: CancellationToken) {
+async fn listen_zones(ctx: Arc<Context>, events: ZoneReceipts, stop: CancellationToken) {
     loop {
         let (name, event) = tokio::select! {
             biased;

@@ -11,7 +11,7 @@ pub(crate) use writing::write_events;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bindery_core::zones::ClaimOutcome;
+use bindery_core::zones::ClaimReceipt;
 use bindery_core::{Condition, ConditionStatus, Kind, Moment, Reason};
 use bindery_sources::Id;
 use bindery_sources::meta::PUBLISHED;
@@ -173,7 +173,7 @@ pub(crate) fn tell_tampered(object: &Id, ctx: &Context) {
 }
 
 /// Lets an Event be written about what others did to sets of an object, once each time.
-pub(crate) fn tell_mended(object: &Id, ctx: &Context, outcomes: &[ClaimOutcome]) {
+pub(crate) fn tell_mended(object: &Id, ctx: &Context, outcomes: &[ClaimReceipt]) {
     let mended = outcomes
         .iter()
         .filter_map(|outcome| outcome.mended.as_ref());

@@ -5,10 +5,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bindery_core::zones::SyncEvent;
-use bindery_core::zones::{Verdict, Withdrawal};
+use bindery_core::zones::Receipt;
+use bindery_core::zones::{ClaimStatus, Withdrawal};
 use bindery_core::{
-    Adoption, Group, Moment, Name, ObjectRef, Part, Problem, Reason, Record, RecordKey,
+    Adoption, Group, GroupDeclaration, Moment, Name, ObjectRef, Problem, Reason, Record, RecordKey,
 };
 use bindery_sources::{Decision, Id, Life, Meta, MetadataPatch, Step};
 use serde_json::Value;
@@ -49,7 +49,7 @@ pub(crate) struct Observed {
     generation: i64,
     life: Option<Life>,
     asked: Asked,
-    receipt: Option<Arc<SyncEvent>>,
+    receipt: Option<Arc<Receipt>>,
     settled: bool,
     zone_names: Vec<Name>,
     had: Box<str>,
@@ -64,7 +64,7 @@ pub(crate) enum Plan {
     /// Nothing else is left in DNS, which the object is to say.
     Trim(MetadataPatch),
     /// Its claims go to the engine; the number stands for them.
-    Declare(Vec<Part>, u64),
+    Declare(Vec<GroupDeclaration>, u64),
     /// Its author is to be told.
     Report(Box<News>),
     /// The outcome is not known yet; its author is to be told that, if nothing else was said.
@@ -84,7 +84,7 @@ pub(crate) struct News {
     pub(crate) notes: Vec<Problem>,
     pub(crate) wishes: usize,
     /// What became of its claims; `None` where they were held back.
-    pub(crate) receipt: Option<Arc<SyncEvent>>,
+    pub(crate) receipt: Option<Arc<Receipt>>,
     had: Box<str>,
     content: u64,
     /// The outcome is still to come.
@@ -105,8 +105,8 @@ impl News {
         for outcome in receipt.iter().flat_map(|receipt| &receipt.outcomes) {
             let (group, key) = (&outcome.group, &outcome.claim.key);
             if matches!(
-                outcome.verdict,
-                Verdict::Programmed(_) | Verdict::Lagging(_) | Verdict::Occluded(_)
+                outcome.status,
+                ClaimStatus::Programmed(_) | ClaimStatus::Lagging(_) | ClaimStatus::Occluded(_)
             ) {
                 let records = outcome.claim.records();
                 lines.extend(records.map(|record| (group.clone(), record)));
@@ -234,7 +234,7 @@ pub(crate) fn declare_known(object: &Id, ctx: &Context) {
     }
 }
 
-fn declare(object: &Id, ctx: &Context, mut parts: Vec<Part>, content: u64) {
+fn declare(object: &Id, ctx: &Context, mut parts: Vec<GroupDeclaration>, content: u64) {
     let mut state = ctx.state();
     let progress = state.progress.entry(Id::clone(object)).or_default();
     progress.revision += 1;

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bindery_core::zones::{ClaimOutcome, SyncEvent, Verdict, Withdrawal, ZoneEvent};
+use bindery_core::zones::{ClaimReceipt, ClaimStatus, Receipt, Withdrawal, ZoneReceipt};
 use bindery_core::{
-    Backoff, Failures, Few, Group, Kind, ObjectRef, Reason, RecordKey, Serial, Uid, ZoneKey, pack,
+    Backoff, Failures, Group, Kind, ObjectRef, Reason, RecordKey, Serial, SmallSet, Uid, ZoneKey,
+    compact,
 };
 use bindery_sources::{Catalog, Groups, Id, Meta, Object};
 use serde_json::Value;
@@ -26,7 +27,7 @@ pub(crate) struct State {
     /// The zone object that last declared each zone to the engine.
     pub(crate) declarers: BTreeMap<ZoneKey, Id>,
     /// How each zone is, as the engine says.
-    pub(crate) zone_events: BTreeMap<ZoneKey, ZoneEvent>,
+    pub(crate) zone_events: BTreeMap<ZoneKey, ZoneReceipt>,
     /// Which objects are in which zone.
     pub(crate) members: BTreeMap<Id, Members>,
     /// The newest serial that the status of each zone object tells.
@@ -40,14 +41,14 @@ pub(crate) struct Progress {
     pub(crate) revision: u64,
     pub(crate) asked: Asked,
     /// What became of the last declaration, until it is told.
-    pub(crate) receipt: Option<Arc<SyncEvent>>,
+    pub(crate) receipt: Option<Arc<Receipt>>,
     /// Whether nothing but the last declaration is left in DNS.
     pub(crate) settled: bool,
     pub(crate) shown: Option<Shown>,
     /// What its author was last told in an Event, or could have been.
     pub(crate) voice: Voice,
     /// The zones that it is in.
-    pub(crate) zones: Few<Id>,
+    pub(crate) zones: SmallSet<Id>,
     /// Most objects stand as they are, and of a hundred thousand every field would be felt.
     underway: Option<Box<Underway>>,
 }
@@ -185,9 +186,9 @@ impl State {
     }
 
     /// Puts everything into little room.
-    pub(crate) fn pack(&mut self) {
-        self.catalog.pack();
-        pack(&mut self.progress);
+    pub(crate) fn compact(&mut self) {
+        self.catalog.compact();
+        compact(&mut self.progress);
     }
 
     /// Whether this version of an object, or a newer one, was taken in already.
@@ -272,7 +273,7 @@ impl State {
     }
 
     /// Takes in what became of a declaration; an answer to an earlier one is of no use.
-    pub(crate) fn receive(&mut self, event: SyncEvent) -> Option<Id> {
+    pub(crate) fn receive(&mut self, event: Receipt) -> Option<Id> {
         let id = self.progress.get_key_value(&event.owner)?.0.clone();
         // A zone that is active but not declared yet is about to be; a better answer comes then.
         let is_early = event.outcomes.iter().any(|outcome| {
@@ -280,7 +281,7 @@ impl State {
                 name: outcome.claim.zone.clone(),
                 group: outcome.group.clone(),
             };
-            outcome.verdict == Verdict::NoZone && self.catalog.active_zone(&zone()).is_some()
+            outcome.status == ClaimStatus::NoZone && self.catalog.active_zone(&zone()).is_some()
         });
         if is_early {
             return None;
@@ -292,7 +293,7 @@ impl State {
         progress.settled = event.withdrawal == Withdrawal::Done;
         let outcomes = event.outcomes.iter();
         let free: BTreeSet<(Group, RecordKey)> = outcomes
-            .filter(|outcome| outcome.verdict == Verdict::Admissible)
+            .filter(|outcome| outcome.status == ClaimStatus::Admissible)
             .map(|outcome| (outcome.group.clone(), outcome.claim.key.clone()))
             .collect();
         progress.on_its_way(|way| way.free = free.into_iter().collect());
@@ -304,7 +305,8 @@ impl State {
     pub(crate) fn served(&mut self, id: &ObjectRef) -> Option<Duration> {
         let progress = self.progress.get_mut(id)?;
         let outcomes = &progress.receipt.as_ref()?.outcomes;
-        let is_served = |outcome: &ClaimOutcome| matches!(outcome.verdict, Verdict::Programmed(_));
+        let is_served =
+            |outcome: &ClaimReceipt| matches!(outcome.status, ClaimStatus::Programmed(_));
         if outcomes.is_empty() || !outcomes.iter().all(is_served) {
             return None;
         }
@@ -313,7 +315,7 @@ impl State {
     }
 
     /// Notes where an object is shown and how, and returns the zones whose list of it changed.
-    pub(crate) fn show(&mut self, id: &Id, zones: &Few<Id>, shown: Shown) -> BTreeSet<Id> {
+    pub(crate) fn show(&mut self, id: &Id, zones: &SmallSet<Id>, shown: Shown) -> BTreeSet<Id> {
         let Some(progress) = self.progress.get_mut(id) else {
             return BTreeSet::new();
         };
@@ -344,17 +346,17 @@ impl State {
     }
 
     /// Forgets an object that is gone, and returns the zones that it was in.
-    pub(crate) fn forget(&mut self, id: &ObjectRef) -> Few<Id> {
+    pub(crate) fn forget(&mut self, id: &ObjectRef) -> SmallSet<Id> {
         self.catalog.bury(id);
         self.serials.remove(id);
         let Some((id, progress)) = self.progress.remove_entry(id) else {
-            return Few::default();
+            return SmallSet::default();
         };
         self.leave(&id, &progress.zones);
         progress.zones
     }
 
-    fn leave(&mut self, id: &Id, zones: &Few<Id>) {
+    fn leave(&mut self, id: &Id, zones: &SmallSet<Id>) {
         for zone in zones {
             if let Some(members) = self.members.get_mut(zone) {
                 members.ready.remove(id);

@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bindery_core::zones::{Going, Hosting, Noted, Tenancy, ZoneDeclaration, ZoneEvent, ZoneState};
+use bindery_core::zones::{
+    Going, Hosting, Noted, Tenancy, ZoneDeclaration, ZoneReceipt, ZoneState,
+};
 use bindery_core::{ConditionType, Kind, Name, ObjectRef, Record, Serial, ZoneKey};
 use bindery_sources::{Cause, Id, Life, Meta, MetadataPatch, ZoneStanding};
 use tokio::time::Instant;
@@ -88,7 +90,7 @@ struct Place {
     /// Whether another object is to have it.
     heir: Option<Heir>,
     declared: Option<Declared>,
-    event: Option<ZoneEvent>,
+    event: Option<ZoneReceipt>,
 }
 
 /// Another object that is to have a zone.
@@ -483,7 +485,7 @@ fn declare(object: &Id, ctx: &Context, observed: &Observed, (zone, what): (ZoneK
     // Of a name that is declared no longer, nothing more is known.
     let records = match site {
         Some(site) if observed.name.as_ref() == Some(&zone.name) => {
-            hosts::with_addresses(&zone.name, &observed.records, &site.lead)
+            hosts::with_addresses(&zone.name, &observed.records, &site.leader)
         }
         Some(_) | None => Vec::new(),
     };

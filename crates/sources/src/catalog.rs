@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bindery_core::selector::{LabelIndex, Labels, Selector};
-use bindery_core::{Few, Group, Id, Kind, Name, ObjectRef, Problem, ZoneKey, pack};
+use bindery_core::{Group, Id, Kind, Name, ObjectRef, Problem, SmallSet, ZoneKey, compact};
 
 use crate::groups::Groups;
 use crate::meta::Meta;
@@ -35,7 +35,7 @@ pub(crate) struct RecordEntry {
     pub(crate) meta: Meta,
     pub(crate) wish: RecordWish,
     /// The zone objects whose selectors match its labels.
-    pub(crate) selected_by: Few<Id>,
+    pub(crate) selected_by: SmallSet<Id>,
 }
 
 #[derive(Debug)]
@@ -81,10 +81,10 @@ impl Catalog {
     }
 
     /// Puts everything into little room.
-    pub fn pack(&mut self) {
-        pack(&mut self.records);
-        pack(&mut self.endpoints);
-        self.labels.pack();
+    pub fn compact(&mut self) {
+        compact(&mut self.records);
+        compact(&mut self.endpoints);
+        self.labels.compact();
     }
 
     /// Many objects share a namespace, and one copy of it.

@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use bindery_api::DeclaredEndpoint;
 use bindery_core::{
-    Claim, Declaration, Group, Id, Name, ObjectRef, Part, Problem, Record, RecordData, RecordKey,
-    RecordType, ZoneKey, reason::Reason,
+    Claim, Declaration, Group, GroupDeclaration, Id, Name, ObjectRef, Problem, Record, RecordData,
+    RecordKey, RecordType, ZoneKey, reason::Reason,
 };
 
 use crate::admission::{self, MetadataPatch};
@@ -24,7 +24,7 @@ pub enum Step {
     Admit(MetadataPatch),
     /// The object may be declared, in one part for each group of servers that it concerns; there is at
     /// least one. The revision is the caller's to choose.
-    Declare(Vec<Part>),
+    Declare(Vec<GroupDeclaration>),
 }
 
 /// What was decided for one object.
@@ -452,7 +452,11 @@ fn held(zones: Vec<Id>, problems: Vec<Problem>) -> Decision {
 }
 
 /// An object's claims and lines, group by group.
-fn parts(meta: &Meta, claims: Vec<(Group, Claim)>, lines: Vec<(Group, Record)>) -> Vec<Part> {
+fn parts(
+    meta: &Meta,
+    claims: Vec<(Group, Claim)>,
+    lines: Vec<(Group, Record)>,
+) -> Vec<GroupDeclaration> {
     let mut parts: BTreeMap<Group, Declaration> = BTreeMap::new();
     let part = || Declaration {
         owner: Id::clone(&meta.object),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bindery_core::selector::Index;
 use bindery_core::zones::Tenancy;
-use bindery_core::{Few, Group, Id, Name, Problem, Record, ZoneKey};
+use bindery_core::{Group, Id, Name, Problem, Record, SmallSet, ZoneKey};
 
 use crate::meta::{Life, Meta};
 use crate::reading::ZoneWish;
@@ -143,7 +143,7 @@ impl ZoneBook {
         &self,
         namespace: &str,
         labels: &bindery_core::selector::Labels,
-    ) -> Few<Id> {
+    ) -> SmallSet<Id> {
         self.selectors.find(namespace, labels).into_iter().collect()
     }
 

@@ -17,7 +17,7 @@ use std::{
 
 use bindery_core::{
     Change, Fault, FaultKind, Name, Record, RecordData, RecordKey, RecordSet, RecordType, Serial,
-    delta::{Delta, Steps},
+    delta::{Delta, Difference},
     zones::{ReadBack, ZoneContent},
 };
 use bindery_engine::ports::{NameServer, ZoneHost};
@@ -389,7 +389,7 @@ impl NameServer for FakeNameServer {
         &'a self,
         zone: &'a Name,
         from: &'a Record,
-        steps: &'a Steps,
+        steps: &'a Difference,
     ) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(self.serve(Operation::Write, move |zones| {
             let content = self.find(zones, zone)?;

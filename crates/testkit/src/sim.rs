@@ -11,11 +11,11 @@ use std::{
 
 use bindery_core::{
     Group, Moment, Name, Record,
-    fleet::{Member, Role},
+    fleet::{Role, ServerInfo},
     zones::Limits,
 };
 use bindery_embedded::api::{EmbeddedApi, Environment, Options, Seeded, Storage};
-use bindery_engine::{Engine, Servers, Station, ports::ZoneHost};
+use bindery_engine::{Engine, ServerHandle, Servers, ports::ZoneHost};
 use bindery_kube::{Clock, Controllers, Settings, Tenure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, PostParams};
@@ -114,7 +114,7 @@ pub fn run(plan: Plan) -> Report {
 
 struct World {
     api: EmbeddedApi,
-    /// The lead first; the others are a primary and a secondary, where there are any.
+    /// The leader first; the others are a primary and a secondary, where there are any.
     servers: Vec<FakeNameServer>,
     /// The server of another cluster, where there is one.
     inside: Option<FakeNameServer>,
@@ -154,12 +154,12 @@ fn limits(seed: u64) -> Limits {
         0 => limits,
         1 => Limits {
             sets_per_message_max: small,
-            sets_caught_min: 1,
+            sets_by_changes_min: 1,
             ..limits
         },
         _ => Limits {
             sets_per_message_max: small,
-            sets_caught_min: 2,
+            sets_by_changes_min: 2,
             ..limits
         },
     }
@@ -295,8 +295,8 @@ impl World {
             let managed = self.tenure == Tenure::Managed;
             managed.then(|| Arc::new(server.clone()) as Arc<dyn ZoneHost>)
         };
-        let station = |(index, server): (usize, &FakeNameServer)| Station {
-            member: Member {
+        let station = |(index, server): (usize, &FakeNameServer)| ServerHandle {
+            info: ServerInfo {
                 address: format!("192.0.2.{}:53", 53 + index).into(),
                 role: if index == SECONDARY {
                     Role::Secondary
@@ -307,9 +307,10 @@ impl World {
             server: Arc::new(server.clone()),
             host: host(server),
         };
-        let mut stations: Vec<Station> = self.servers.iter().enumerate().map(station).collect();
+        let mut stations: Vec<ServerHandle> =
+            self.servers.iter().enumerate().map(station).collect();
         let servers = Servers {
-            lead: stations.remove(0),
+            leader: stations.remove(0),
             followers: stations.into(),
         };
         let mut groups = servers.alone();

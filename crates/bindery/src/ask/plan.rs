@@ -104,8 +104,8 @@ fn places(book: &Book, named: &[Given]) -> Vec<Place> {
     let named = |group: &Group| {
         let mut here = named.iter().filter(|one| one.group == *group);
         let first = here.clone().next();
-        let primary = here.find(|one| one.member.role == Role::Primary);
-        Some(primary.or(first)?.member.address.to_string())
+        let primary = here.find(|one| one.info.role == Role::Primary);
+        Some(primary.or(first)?.info.address.to_string())
     };
     let place = |(id, thing): (&Id, &super::thing::Thing)| {
         let told = || Some(thing.servers().first()?.address.clone());

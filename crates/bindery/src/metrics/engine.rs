@@ -51,7 +51,7 @@ impl Collector for EngineNumbers {
             encoder,
             (
                 "bindery_update_duration",
-                "Time until the lead answered an UPDATE with changes",
+                "Time until the leader answered an UPDATE with changes",
             ),
             Some(&Unit::Seconds),
             &numbers.update_seconds.distribution(),
@@ -73,15 +73,15 @@ impl Collector for EngineNumbers {
         let held = "Zones of which a plan is held because it would remove too much";
         gauge(encoder, ("bindery_held_plans", held), self.0.held_plans())?;
         let behind = self.0.behind();
-        let rows = behind.iter().map(|(member, zones)| {
-            let role = member.role.as_str();
-            (vec![("server", &*member.address), ("role", role)], *zones)
+        let rows = behind.iter().map(|(info, zones)| {
+            let role = info.role.as_str();
+            (vec![("server", &*info.address), ("role", role)], *zones)
         });
         gauge_family(
             encoder,
             (
                 "bindery_server_behind_zones",
-                "Zones in which a server beside the lead does not have the lead's serial",
+                "Zones in which a server beside the leader does not have the leader's serial",
             ),
             rows,
         )

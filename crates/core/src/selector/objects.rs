@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Labels, Selector, Test};
-use crate::pack::pack;
+use crate::compact::compact;
 
 /// Labelled objects, found by a selector.
 ///
@@ -64,11 +64,11 @@ impl<Id: Ord + Clone> LabelIndex<Id> {
     }
 
     /// Puts everything into little room.
-    pub fn pack(&mut self) {
+    pub fn compact(&mut self) {
         for local in self.namespaces.values_mut() {
-            pack(&mut local.registered);
+            compact(&mut local.registered);
             for ids in local.by_value.values_mut().flat_map(BTreeMap::values_mut) {
-                pack(ids);
+                compact(ids);
             }
         }
     }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Completion, ReadBack, Sent, Verdict, Zone, ZoneContent, Zones, steps::spread};
+use super::{
+    ClaimStatus, Completion, ReadBack, Sent, Zone, ZoneContent, Zones, steps::jitter_seed,
+};
 use crate::{
     fault::{Fault, FaultKind},
     name::Name,
@@ -20,7 +22,7 @@ impl Zones {
         }
         match completion {
             Completion::Read(result) => self.read(name, result, now),
-            Completion::Caught(keys, result) => self.caught(name, &keys, result, now),
+            Completion::ChangesRead(keys, result) => self.changes_read(name, &keys, result, now),
             Completion::Checked(result) => self.checked(name, result, now),
             Completion::Sent(sent) => self.sent(name, sent, now),
             Completion::Verified(keys, result) => {
@@ -59,13 +61,15 @@ impl Zones {
         let zone = self.known.get(name);
         match completion {
             Completion::Checked(Ok(serial)) => zone.is_some_and(|zone| {
-                zone.fault.is_none() && zone.base == Some(*serial) && zone.serial == zone.base
+                zone.fault.is_none()
+                    && zone.known_serial == Some(*serial)
+                    && zone.serial == zone.known_serial
             }),
             Completion::Followed(index, Ok(serial)) => {
                 zone.is_some_and(|zone| zone.fleet.expects(*index, *serial))
             }
             Completion::Read(_)
-            | Completion::Caught(..)
+            | Completion::ChangesRead(..)
             | Completion::Checked(Err(_))
             | Completion::Sent(_)
             | Completion::Verified(..)
@@ -86,21 +90,21 @@ impl Zones {
         zone.reading = false;
         match result {
             Ok(content) => {
-                zone.weigh_version(&content.sets, content.serial);
+                zone.compare_version(&content.sets, content.serial);
                 zone.stale = false;
                 zone.serial = Some(content.serial);
-                zone.base = zone.serial;
-                zone.steps = 0;
+                zone.known_serial = zone.serial;
+                zone.acknowledged = 0;
                 zone.drifted = false;
                 zone.next_check = now + interval;
                 zone.recover();
-                zone.sick.clear();
+                zone.quarantined.clear();
                 if opening {
                     zone.parent.done();
                 }
-                zone.vacant = None;
+                zone.missing_since = None;
                 zone.own.see(name, &content);
-                zone.spread_all(content.serial, now);
+                zone.propagate_all(content.serial, now);
                 let sets = content.sets.into_iter();
                 let sets = sets.map(|(key, set)| zone.share(key, set)).collect();
                 zone.parent.observe_all(sets);
@@ -109,9 +113,14 @@ impl Zones {
                 self.count_foreign(name);
                 self.touch_all_owners(name);
             }
-            Err(fault) if opening && zone.served && zone.vacant.is_none() && is_missing(&fault) => {
+            Err(fault)
+                if opening
+                    && zone.created_by_us
+                    && zone.missing_since.is_none()
+                    && is_missing(&fault) =>
+            {
                 zone.parent.failed();
-                zone.vacant = Some(now);
+                zone.missing_since = Some(now);
                 self.touch_all_owners(name);
             }
             Err(fault) => {
@@ -120,7 +129,8 @@ impl Zones {
                     if fault.kind == FaultKind::NoSuchZone && self.depart_missing(name) {
                         return;
                     }
-                } else if fault.kind == FaultKind::NoSuchZone || (zone.served && is_missing(&fault))
+                } else if fault.kind == FaultKind::NoSuchZone
+                    || (zone.created_by_us && is_missing(&fault))
                 {
                     zone.vanish();
                 }
@@ -136,7 +146,7 @@ impl Zones {
         zone.reading = false;
         match result {
             Ok(serial) => {
-                zone.drifted |= zone.base != Some(serial);
+                zone.drifted |= zone.known_serial != Some(serial);
                 if zone.fault.is_some() {
                     zone.recover();
                 }
@@ -165,11 +175,11 @@ impl Zones {
         if zone.commits == 0 && zone.parent.phase() == Phase::UpdateInProgress {
             zone.parent.done();
         }
-        zone.steps = zone.steps.wrapping_add_unsigned(messages);
+        zone.acknowledged = zone.acknowledged.wrapping_add_unsigned(messages);
         zone.verify_queue.extend(to_verify);
         if let Some((fault, keys)) = lost {
             for key in &keys {
-                if let Some(flight) = zone.flights.get_mut(key) {
+                if let Some(flight) = zone.in_flight.get_mut(key) {
                     flight.lost = Some(fault.clone());
                 }
             }
@@ -179,10 +189,10 @@ impl Zones {
             let Some(zone) = self.known.get_mut(name) else {
                 return;
             };
-            zone.flights.remove(&key);
-            zone.parent.land(&key);
-            let verdict = Verdict::Rejected(fault);
-            self.fall_sick(name, &key, &verdict, Some(now));
+            zone.in_flight.remove(&key);
+            zone.parent.complete(&key);
+            let status = ClaimStatus::Rejected(fault);
+            self.quarantine(name, &key, &status, Some(now));
         }
         if let Some((fault, keys)) = unsent {
             let Some(zone) = self.known.get_mut(name) else {
@@ -191,8 +201,8 @@ impl Zones {
             // A server that lost the zone has to be given it again.
             zone.stale |= fault.kind == FaultKind::NoSuchZone;
             for key in &keys {
-                zone.flights.remove(key);
-                zone.parent.land(key);
+                zone.in_flight.remove(key);
+                zone.parent.complete(key);
             }
             self.zone_failed(name, fault, now);
             for key in &keys {
@@ -216,8 +226,8 @@ impl Zones {
             Ok(read) => read,
             Err(fault) => {
                 for key in keys {
-                    zone.flights.remove(key);
-                    zone.parent.land(key);
+                    zone.in_flight.remove(key);
+                    zone.parent.complete(key);
                 }
                 zone.stale = true;
                 return self.zone_failed(name, fault, now);
@@ -229,10 +239,10 @@ impl Zones {
         for (key, set) in keys.iter().zip(read.sets) {
             zone.see(key.clone(), set);
         }
-        zone.land(before, now);
-        zone.spread(read.serial, keys, now);
+        zone.complete_write(before, now);
+        zone.propagate(read.serial, keys, now);
         for key in keys {
-            self.weigh(name, key);
+            self.recount_foreign(name, key);
         }
     }
 
@@ -243,7 +253,7 @@ impl Zones {
             return;
         };
         zone.attempts += 1;
-        zone.not_before = now + retry.delay(zone.attempts, spread(name.as_wire()));
+        zone.not_before = now + retry.delay(zone.attempts, jitter_seed(name.as_wire()));
         let news = zone.fault.as_ref() != Some(&fault);
         zone.fault = Some(fault);
         if news {
@@ -259,7 +269,7 @@ impl Zones {
         zone.cuts.clear();
         let keys: Vec<RecordKey> = zone.parent.children().keys().cloned().collect();
         for key in keys {
-            self.weigh(name, &key);
+            self.recount_foreign(name, &key);
         }
     }
 
@@ -302,8 +312,8 @@ impl Zone {
     /// The server does not have the zone any more: what was in it is gone.
     pub(super) fn vanish(&mut self) {
         self.stale = false;
-        self.vacant = None;
-        self.sick.clear();
+        self.missing_since = None;
+        self.quarantined.clear();
         match self.parent.phase() {
             Phase::Created => {
                 self.stash();

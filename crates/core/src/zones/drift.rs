@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::{Flight, ReadBack, Tenancy, Zone, Zones, steps::is_share};
+use super::{InFlight, ReadBack, Tenancy, Zone, Zones, steps::is_share};
 use crate::{
-    delta::{Delta, Steps},
+    delta::{Delta, Difference},
     fault::{Fault, FaultKind},
     fleet::Pace,
     name::Name,
@@ -25,7 +25,7 @@ impl Zones {
     }
 
     /// The pace at which followers are looked at; with many zones, idle ones share the questions of the
-    /// lead.
+    /// leader.
     pub(super) fn idle_pace(&self) -> Pace {
         let pace = self.limits.pace;
         let zones = u32::try_from(self.known.len() * self.followers.len()).unwrap_or(u32::MAX);
@@ -37,7 +37,7 @@ impl Zones {
 
     /// What changed is taken in: what others did to our sets is mended by the next update, and of `keys`,
     /// which we wrote, it is known what stands there.
-    pub(super) fn caught(
+    pub(super) fn changes_read(
         &mut self,
         name: &Name,
         keys: &[RecordKey],
@@ -50,12 +50,12 @@ impl Zones {
         if keys.is_empty() {
             zone.reading = false;
         } else {
-            zone.catching = false;
+            zone.reading_changes = false;
         }
         match result {
             Ok(Delta::Whole(content)) if keys.is_empty() => self.read(name, Ok(content), now),
             Ok(Delta::Whole(mut content)) => {
-                zone.incapable = !is_share(keys.len(), content.sets.len());
+                zone.no_ixfr = !is_share(keys.len(), content.sets.len());
                 let sets = keys.iter().map(|key| content.sets.remove(key)).collect();
                 let serial = content.serial;
                 self.verified(name, keys, Ok(ReadBack { serial, sets }), now);
@@ -63,28 +63,28 @@ impl Zones {
             Ok(Delta::UpToDate(serial)) => {
                 zone.drifted = false;
                 // An older serial than the one we know: the server lost something.
-                zone.stale |= zone.base != Some(serial);
+                zone.stale |= zone.known_serial != Some(serial);
                 zone.recover();
                 let standing = zone.standing(keys);
-                zone.land(standing, now);
+                zone.complete_write(standing, now);
             }
-            Ok(Delta::Steps(steps)) => {
+            Ok(Delta::Difference(steps)) => {
                 zone.drifted = false;
-                zone.incapable = false;
+                zone.no_ixfr = false;
                 zone.recover();
                 let standing = zone.standing(keys);
                 let mut touched = zone.take_steps(name, &steps, now);
-                zone.land(standing, now);
+                zone.complete_write(standing, now);
                 if let Some(serial) = zone.serial {
-                    zone.spread(serial, keys, now);
+                    zone.propagate(serial, keys, now);
                 }
                 // The objects of these hear of it when they are looked at again.
                 for key in keys {
                     touched.remove(key);
-                    self.weigh(name, key);
+                    self.recount_foreign(name, key);
                 }
                 for key in touched {
-                    self.weigh(name, &key);
+                    self.recount_foreign(name, &key);
                     self.touch_owners(&key);
                 }
             }
@@ -101,7 +101,7 @@ impl Zones {
     }
 
     /// Counts a set among the foreign ones, or no longer.
-    pub(super) fn weigh(&mut self, name: &Name, key: &RecordKey) {
+    pub(super) fn recount_foreign(&mut self, name: &Name, key: &RecordKey) {
         let Some(zone) = self.known.get(name) else {
             return;
         };
@@ -130,7 +130,7 @@ impl Zones {
 
 impl Zone {
     /// Whether a set that nobody of ours wrote is to go.
-    pub(super) fn evicts(&self, key: &RecordKey) -> bool {
+    pub(super) fn removes_foreign(&self, key: &RecordKey) -> bool {
         let exclusive = self.declared.as_ref().is_some_and(|declared| {
             // A zone is not one without name servers, whoever gave it those that it has.
             let apex = key.rtype == RecordType::Ns && key.name == declared.zone;
@@ -164,16 +164,16 @@ impl Zone {
     pub(super) fn settle_serial(&mut self, seen: Serial) {
         self.serial = Some(seen);
         self.losses.raise(seen);
-        let Some(base) = self.base else {
+        let Some(base) = self.known_serial else {
             self.drifted = true;
             return;
         };
-        let ahead = base.steps_to(seen).wrapping_sub(self.steps);
-        let flying = i32::try_from(self.commits).unwrap_or(i32::MAX);
-        if ahead == 0 && flying == 0 {
-            self.base = Some(seen);
-            self.steps = 0;
-        } else if ahead > flying || ahead < -self.steps.max(0) {
+        let ahead = base.steps_to(seen).wrapping_sub(self.acknowledged);
+        let in_flight = i32::try_from(self.commits).unwrap_or(i32::MAX);
+        if ahead == 0 && in_flight == 0 {
+            self.known_serial = Some(seen);
+            self.acknowledged = 0;
+        } else if ahead > in_flight || ahead < -self.acknowledged.max(0) {
             self.drifted = true;
         }
     }
@@ -184,7 +184,12 @@ impl Zone {
         keys.iter().map(standing).collect()
     }
 
-    fn take_steps(&mut self, name: &Name, steps: &Steps, now: Duration) -> BTreeSet<RecordKey> {
+    fn take_steps(
+        &mut self,
+        name: &Name,
+        steps: &Difference,
+        now: Duration,
+    ) -> BTreeSet<RecordKey> {
         let key_of = |record: &Record| RecordKey::new(record.name.clone(), record.data.rtype());
         let mut touched = BTreeSet::new();
         for record in steps.removed.iter().chain(&steps.fleeting) {
@@ -224,14 +229,14 @@ impl Zone {
     /// Everything is known at this serial. What is still to come of our own messages stays to come; a
     /// serial beyond them that none on its way explains is of others, and known as well.
     fn reach(&mut self, serial: Serial) {
-        let passed = self.base.map_or(0, |base| base.steps_to(serial));
-        let left = self.steps.wrapping_sub(passed);
-        self.steps = if left < 0 && self.commits == 0 {
+        let passed = self.known_serial.map_or(0, |base| base.steps_to(serial));
+        let left = self.acknowledged.wrapping_sub(passed);
+        self.acknowledged = if left < 0 && self.commits == 0 {
             0
         } else {
             left
         };
-        (self.serial, self.base) = (Some(serial), Some(serial));
+        (self.serial, self.known_serial) = (Some(serial), Some(serial));
         self.losses.raise(serial);
     }
 
@@ -255,22 +260,26 @@ impl Zone {
     }
 
     /// Sets that were sent are back, and what stands there is known; this stood there before.
-    pub(super) fn land(&mut self, before: Vec<(RecordKey, Option<Arc<RecordSet>>)>, now: Duration) {
+    pub(super) fn complete_write(
+        &mut self,
+        before: Vec<(RecordKey, Option<Arc<RecordSet>>)>,
+        now: Duration,
+    ) {
         for (key, before) in before {
-            let sent = self.flights.remove(&key);
+            let sent = self.in_flight.remove(&key);
             let seen = self.parent.actual(&key);
-            let unmoved = before.as_ref() == seen;
+            let no_effect = before.as_ref() == seen;
             if before.is_some() && seen.is_none() {
                 self.guard.lose(&key, now);
             }
             self.losses.withdraw(&key, before.as_ref(), seen);
-            self.parent.land(&key);
-            if let Some(Flight { desired, lost }) = sent
-                && unmoved
+            self.parent.complete(&key);
+            if let Some(InFlight { desired, lost }) = sent
+                && no_effect
                 && desired.as_ref() == self.parent.desired(&key)
             {
                 let fault = lost.unwrap_or_else(|| ignored(&key));
-                self.unmoved.insert(key, fault);
+                self.no_effect.insert(key, fault);
             }
         }
     }

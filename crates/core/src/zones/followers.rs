@@ -12,9 +12,9 @@ use crate::{
     record::{Record, RecordData, RecordKey, RecordSet, Serial},
 };
 
-/// What the lead serves and other servers may not have yet.
+/// What the leader serves and other servers may not have yet.
 #[derive(Debug, Default)]
-pub(super) struct Spreading {
+pub(super) struct Propagation {
     /// The serial at which the whole zone was read, until all servers have it.
     whole: Option<Serial>,
     sets: BTreeMap<RecordKey, Serial>,
@@ -23,7 +23,7 @@ pub(super) struct Spreading {
     pub(super) late: Option<Fault>,
 }
 
-impl Spreading {
+impl Propagation {
     /// Whether this set waits for another server.
     pub(super) fn holds(&self, key: &RecordKey) -> bool {
         self.whole.is_some() || self.sets.contains_key(key)
@@ -40,34 +40,34 @@ impl Spreading {
 }
 
 impl Zone {
-    /// The lead has this serial, at which everything was read.
-    pub(super) fn spread_all(&mut self, serial: Serial, now: Duration) {
+    /// The leader has this serial, at which everything was read.
+    pub(super) fn propagate_all(&mut self, serial: Serial, now: Duration) {
         self.fleet.aim(serial, now);
         let reached = self.fleet.has(serial);
-        self.spreading = Spreading {
+        self.propagation = Propagation {
             whole: (!reached).then_some(serial),
-            late: self.spreading.late.take(),
-            ..Spreading::default()
+            late: self.propagation.late.take(),
+            ..Propagation::default()
         };
     }
 
-    /// The lead has this serial, at which these sets were read back.
-    pub(super) fn spread(&mut self, serial: Serial, keys: &[RecordKey], now: Duration) {
+    /// The leader has this serial, at which these sets were read back.
+    pub(super) fn propagate(&mut self, serial: Serial, keys: &[RecordKey], now: Duration) {
         self.fleet.aim(serial, now);
         if self.fleet.has(serial) {
             return;
         }
         for key in keys {
-            self.spreading.sets.insert(key.clone(), serial);
+            self.propagation.sets.insert(key.clone(), serial);
         }
-        self.spreading.order.push_back((serial, keys.to_vec()));
+        self.propagation.order.push_back((serial, keys.to_vec()));
     }
 
-    /// Whether another server may still have what the lead has no more. A lead that loses the zone is
+    /// Whether another server may still have what the leader has no more. A leader that loses the zone is
     /// given what others have, so an object must not let go of its lines before.
-    pub(super) fn lingers(&self, key: &RecordKey) -> Withdrawal {
-        match &self.spreading.late {
-            _ if self.declared.is_none() || !self.spreading.holds(key) => Withdrawal::Done,
+    pub(super) fn still_on_followers(&self, key: &RecordKey) -> Withdrawal {
+        match &self.propagation.late {
+            _ if self.declared.is_none() || !self.propagation.holds(key) => Withdrawal::Done,
             Some(late) => Withdrawal::Failing(late.clone()),
             None => Withdrawal::Pending,
         }
@@ -76,13 +76,13 @@ impl Zone {
     /// The sets that every server has now.
     fn arrived(&mut self) -> Vec<RecordKey> {
         let mut arrived = Vec::new();
-        while let Some((serial, _)) = self.spreading.order.front()
+        while let Some((serial, _)) = self.propagation.order.front()
             && self.fleet.has(*serial)
-            && let Some((serial, keys)) = self.spreading.order.pop_front()
+            && let Some((serial, keys)) = self.propagation.order.pop_front()
         {
             for key in keys {
-                if self.spreading.sets.get(&key) == Some(&serial) {
-                    self.spreading.sets.remove(&key);
+                if self.propagation.sets.get(&key) == Some(&serial) {
+                    self.propagation.sets.remove(&key);
                     arrived.push(key);
                 }
             }
@@ -92,7 +92,7 @@ impl Zone {
 }
 
 impl Zones {
-    /// What is to be done about other servers, once nothing is to be done on the lead.
+    /// What is to be done about other servers, once nothing is to be done on the leader.
     pub(super) fn follow_step(&mut self, name: &Name, now: Duration) -> Option<Step> {
         let zone = self.known.get_mut(name)?;
         // What others have is read before it is written over.
@@ -103,7 +103,7 @@ impl Zones {
         self.known.get_mut(name)?.fleet.next(now).map(Step::Follow)
     }
 
-    /// The SOA to write, because its author changed it or because the lead is behind.
+    /// The SOA to write, because its author changed it or because the leader is behind.
     pub(super) fn renew_step(&mut self, name: &Name) -> Option<Step> {
         let zone = self.known.get_mut(name)?;
         let serial = zone.serial?;
@@ -133,7 +133,7 @@ impl Zones {
                     zone.losses.reach(serial);
                     if jumps {
                         // Older serials of other servers stand for something else.
-                        zone.spread_all(serial, now);
+                        zone.propagate_all(serial, now);
                     } else {
                         zone.fleet.aim(serial, now);
                     }
@@ -141,7 +141,7 @@ impl Zones {
             }
             Err(fault) => {
                 zone.stale = true;
-                if !zone.served
+                if !zone.created_by_us
                     && let (FaultKind::Refused(_), Some(serial)) = (fault.kind, zone.serial)
                 {
                     zone.losses.give_up(serial);
@@ -151,7 +151,7 @@ impl Zones {
         }
     }
 
-    /// A primary has records that the lead does not: what others wrote there is kept, on the lead too.
+    /// A primary has records that the leader does not: what others wrote there is kept, on the leader too.
     pub(super) fn differs(
         &mut self,
         name: &Name,
@@ -198,11 +198,11 @@ impl Zones {
         zone.fleet.complete(index, result, &pace, now);
         let arrived = zone.arrived();
         let whole = zone
-            .spreading
+            .propagation
             .whole
             .filter(|serial| zone.fleet.has(*serial));
         if whole.is_some() {
-            zone.spreading.whole = None;
+            zone.propagation.whole = None;
         }
         for key in &arrived {
             self.touch_owners(key);
@@ -220,12 +220,12 @@ impl Zones {
             return;
         };
         let late = zone.fleet.lateness(&pace, now, zone.serial);
-        if late == zone.spreading.late {
+        if late == zone.propagation.late {
             return;
         }
-        zone.spreading.late = late;
-        let waiting: Vec<RecordKey> = zone.spreading.sets.keys().cloned().collect();
-        let all = zone.spreading.whole.is_some();
+        zone.propagation.late = late;
+        let waiting: Vec<RecordKey> = zone.propagation.sets.keys().cloned().collect();
+        let all = zone.propagation.whole.is_some();
         self.zone_news.insert(name.clone());
         if all {
             return self.touch_all_owners(name);
@@ -245,7 +245,7 @@ impl Zone {
         let grace = self
             .fleet
             .grace_ends(pace)
-            .filter(|_| self.spreading.late.is_none() && !self.spreading.is_empty());
+            .filter(|_| self.propagation.late.is_none() && !self.propagation.is_empty());
         self.fleet.wake().into_iter().chain(grace).min()
     }
 }

@@ -212,7 +212,7 @@ impl Zone {
         let released = self.guard.held.extract_if(.., |_, at| *at <= count);
         let released: Vec<RecordKey> = released.map(|(key, _)| key).collect();
         for key in released {
-            self.sick.remove(&key);
+            self.quarantined.remove(&key);
             self.parent.mark(key.clone());
             self.guard.passed.insert(key);
         }
@@ -221,7 +221,7 @@ impl Zone {
     /// Looks anew at everything that is held.
     pub(super) fn reconsider(&mut self) {
         for (key, _) in std::mem::take(&mut self.guard.held) {
-            self.sick.remove(&key);
+            self.quarantined.remove(&key);
             self.parent.mark(key);
         }
     }
@@ -273,16 +273,16 @@ impl Zone {
         // What others wrote is looked at too, after a transfer, and stays.
         let stays = |key: &RecordKey| {
             (key.name == *name && matches!(key.rtype, RecordType::Soa | RecordType::Ns))
-                || (self.foreign.contains(key) && !self.evicts(key))
+                || (self.foreign.contains(key) && !self.removes_foreign(key))
         };
-        let flying = self.flights.iter();
-        let flying = flying
+        let in_flight = self.in_flight.iter();
+        let in_flight = in_flight
             .filter(|(key, flight)| flight.desired.is_none() && !self.guard.passed.contains(key))
             .map(|(key, _)| key);
         let waiting = self.parent.pending();
         let waiting = waiting.filter(|key| self.parent.desired(key).is_none());
         let doomed = waiting
-            .chain(flying)
+            .chain(in_flight)
             .chain(self.guard.memory.waiting())
             .filter(|key| self.parent.actual(key).is_some() && !stays(key));
         let doomed = doomed.collect::<BTreeSet<_>>().len() + self.guard.held.len() + recent;

@@ -62,7 +62,7 @@ impl Zone {
             let RecordData::Ns(host) = data else {
                 return None;
             };
-            (self.served && host.is_in(name)).then_some(host)
+            (self.created_by_us && host.is_in(name)).then_some(host)
         });
         let glue = hosts.flat_map(|host| {
             let types = [RecordType::A, RecordType::Aaaa].into_iter();
@@ -96,7 +96,7 @@ impl Zone {
             |rtype| matches!(rtype, RecordType::Other(code) if SIGNING.contains(&code));
         let keys = self.parent.children().keys();
         keys.filter(|key| !bones.contains(key) && !is_signing(key.rtype))
-            .filter(|key| self.served || !self.foreign.contains(key))
+            .filter(|key| self.created_by_us || !self.foreign.contains(key))
             .collect()
     }
 
@@ -158,7 +158,8 @@ impl Zones {
             Some(Going::Unsaid) | None => false,
         };
         // What is in a zone that moves is declared where it moves to.
-        let counts = declared.going == Some(Going::Asked) && plan.removals > 0 && zone.served;
+        let counts =
+            declared.going == Some(Going::Asked) && plan.removals > 0 && zone.created_by_us;
         let counts = counts && !is_named;
         let is_one_too_many = counts && self.is_one_too_many(name, now);
         let Some(zone) = self.known.get_mut(name) else {
@@ -175,7 +176,7 @@ impl Zones {
         if counts {
             self.departures.recent.push_back(now);
         }
-        self.retire_zone(name);
+        self.undeclare_zone(name);
         true
     }
 
@@ -191,7 +192,7 @@ impl Zones {
         waiting.count() + recent.len() >= ZONES_MAX
     }
 
-    /// A zone that is to go and that its lead does not have: nothing that is known is lost with it.
+    /// A zone that is to go and that its leader does not have: nothing that is known is lost with it.
     pub(super) fn depart_missing(&mut self, name: &Name) -> bool {
         let Some(zone) = self.known.get_mut(name) else {
             return false;
@@ -202,12 +203,12 @@ impl Zones {
         {
             return false;
         }
-        if zone.served {
+        if zone.created_by_us {
             // Its server may know its name and not be able to load it.
             zone.parent.begin();
             zone.parent.done();
         }
-        self.retire_zone(name);
+        self.undeclare_zone(name);
         self.touch_all_owners(name);
         true
     }

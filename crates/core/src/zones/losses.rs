@@ -1,6 +1,6 @@
 //! What a server lost: the serial that must not come back, and what others wrote and is put back.
 //!
-//! A lead that is found at an older version than it had is *fallen*. What is declared is written again
+//! A leader that is found at an older version than it had is *fallen*. What is declared is written again
 //! as ever; what others wrote is known from memory or from other servers, and is written again too. Then
 //! the serial goes beyond the newest that anybody may have seen, so that every server takes what is new.
 
@@ -24,24 +24,24 @@ const WITHDRAWN_MAX: usize = 1_000;
 /// newer ones in the second before a crash, which the status never told.
 const UNTOLD: u32 = 1_000;
 
-/// What is known of a zone beyond what its lead has.
+/// What is known of a zone beyond what its leader has.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
-    /// The newest serial that anybody may have seen of the lead.
+    /// The newest serial that anybody may have seen of the leader.
     floor: Option<Serial>,
     /// The floor is what was told before this process, which may not be all.
     is_hearsay: bool,
-    /// The serial at which the lead was found, older than the floor, until it is beyond.
+    /// The serial at which the leader was found, older than the floor, until it is beyond.
     fallen: Option<Serial>,
     /// Other servers are to be asked what they still have.
     ask: bool,
-    /// What others wrote and the lead lost, until it stands there again.
+    /// What others wrote and the leader lost, until it stands there again.
     rescued: BTreeMap<RecordKey, Arc<RecordSet>>,
     /// What was taken away of late, oldest first.
     withdrawn: VecDeque<(RecordKey, RecordData)>,
-    /// Of that, what stands in the older version of a fallen lead.
+    /// Of that, what stands in the older version of a fallen leader.
     returned: BTreeSet<(RecordKey, RecordData)>,
-    /// The serial at which the lead last lost something, for people.
+    /// The serial at which the leader last lost something, for people.
     lost_at: Option<Serial>,
     /// The zone was taken back, so that it is no loss when it is gone.
     taken_back: bool,
@@ -57,14 +57,14 @@ impl Losses {
         }
     }
 
-    /// Takes in a serial that the lead has.
+    /// Takes in a serial that the leader has.
     pub(super) fn raise(&mut self, serial: Serial) {
         if self.floor.is_none_or(|floor| !floor.newer_than(serial)) {
             (self.floor, self.is_hearsay) = (Some(serial), false);
         }
     }
 
-    /// The newest serial that anybody may have seen of the lead.
+    /// The newest serial that anybody may have seen of the leader.
     pub(super) fn floor(&self) -> Option<Serial> {
         self.floor
     }
@@ -75,19 +75,19 @@ impl Losses {
         self.floor.map(|floor| Serial(floor.0.wrapping_add(untold)))
     }
 
-    /// The same where the lead has to go there because it fell. Its serials on the way there may be those
+    /// The same where the leader has to go there because it fell. Its serials on the way there may be those
     /// of other versions elsewhere, so that it is not there before it was told to.
     pub(super) fn beyond(&self, serial: Serial) -> Option<Serial> {
         let bar = newest(self.bar(), Some(serial));
         bar.filter(|_| self.fallen.is_some())
     }
 
-    /// Whether the lead has an older version than it had.
+    /// Whether the leader has an older version than it had.
     pub(super) fn is_fallen(&self) -> bool {
         self.fallen.is_some()
     }
 
-    /// What is told while the lead is not beyond what it had.
+    /// What is told while the leader is not beyond what it had.
     pub(super) fn fault(&self) -> Option<Fault> {
         let (serial, floor) = self.fallen.zip(self.lost_at)?;
         Some(Fault::new(
@@ -105,7 +105,7 @@ impl Losses {
         self.ask
     }
 
-    /// What others wrote in this set and the lead lost.
+    /// What others wrote in this set and the leader lost.
     pub(super) fn rescued(&self, key: &RecordKey) -> Option<&RecordSet> {
         self.rescued.get(key).map(Arc::as_ref)
     }
@@ -151,7 +151,7 @@ impl Losses {
         self.lost_at = self.floor.filter(|_| !self.taken_back);
     }
 
-    /// The serial at which the lead lost something that it has again.
+    /// The serial at which the leader lost something that it has again.
     pub(super) fn mended(&self) -> Option<Serial> {
         self.lost_at.filter(|_| self.fallen.is_none())
     }
@@ -162,7 +162,7 @@ impl Losses {
         (self.floor, self.is_hearsay) = (Some(serial), false);
     }
 
-    /// The lead has this serial, written by us.
+    /// The leader has this serial, written by us.
     pub(super) fn reach(&mut self, serial: Serial) {
         if self.floor.is_none_or(|floor| !floor.newer_than(serial)) {
             self.fallen = None;
@@ -175,7 +175,11 @@ impl Losses {
 
 impl Zone {
     /// Takes in the version of the zone that was read, before it replaces what was known.
-    pub(super) fn weigh_version(&mut self, sets: &BTreeMap<RecordKey, RecordSet>, serial: Serial) {
+    pub(super) fn compare_version(
+        &mut self,
+        sets: &BTreeMap<RecordKey, RecordSet>,
+        serial: Serial,
+    ) {
         let losses = &mut self.losses;
         losses
             .rescued
@@ -196,7 +200,7 @@ impl Zone {
             return;
         }
         // Without memory of it, others may know what the newer version had.
-        losses.ask |= losses.fallen.is_none() && self.base.is_none();
+        losses.ask |= losses.fallen.is_none() && self.known_serial.is_none();
         losses.fallen = Some(serial);
         losses.lost_at = losses.floor;
         let stands = |(key, data): &&(RecordKey, RecordData)| {
@@ -206,12 +210,15 @@ impl Zone {
         for (key, _) in &losses.returned {
             self.guard.pass(key);
         }
-        if self.base.is_some_and(|base| base.newer_than(serial)) {
+        if self
+            .known_serial
+            .is_some_and(|base| base.newer_than(serial))
+        {
             self.stash();
         }
     }
 
-    /// Keeps what others wrote, since the lead lost it.
+    /// Keeps what others wrote, since the leader lost it.
     pub(super) fn stash(&mut self) {
         self.fleet.forget_copies();
         let is_shared = |declared: &super::ZoneDeclaration| declared.tenancy == Tenancy::Shared;
@@ -285,7 +292,7 @@ impl Zones {
         let _left = self.take_over(name, content.sets);
     }
 
-    /// Puts what others wrote on another server on the lead too. Returns how many sets that concerns, and
+    /// Puts what others wrote on another server on the leader too. Returns how many sets that concerns, and
     /// those that cannot stand there.
     pub(super) fn take_over(
         &mut self,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{Sick, Verdict, Zone, Zones, all_types, steps::spread};
+use super::{ClaimStatus, Quarantined, Zone, Zones, all_types, steps::jitter_seed};
 use crate::{
     backoff::Backoff,
     claim::Kept,
@@ -166,7 +166,7 @@ impl Zones {
         });
         mend.times += 1;
         mend.in_a_row += 1;
-        mend.not_before = now + MENDING.delay(mend.in_a_row, spread(key.name.as_wire()));
+        mend.not_before = now + MENDING.delay(mend.in_a_row, jitter_seed(key.name.as_wire()));
         mend.found = found.iter().take(FOUND_MAX).cloned().collect();
         Ok(())
     }
@@ -181,19 +181,19 @@ impl Zones {
     ) {
         if let Some(zone) = self.known.get_mut(name) {
             zone.parent.clear(key);
-            let verdict = Verdict::Failing(contested(key, found));
-            let sick = Sick {
+            let status = ClaimStatus::Failing(contested(key, found));
+            let quarantined = Quarantined {
                 attempts: 0,
                 not_before,
-                verdict,
+                status,
             };
             // Whoever asks for something at the name is told, be it of another type.
             let wanted = zone.parent.wanted_children().range(all_types(&key.name));
             let wanted: Vec<RecordKey> = wanted.map(|(key, _)| key.clone()).collect();
             for ours in wanted.into_iter().filter(|ours| excludes(ours, key)) {
-                zone.sick.insert(ours, sick.clone());
+                zone.quarantined.insert(ours, quarantined.clone());
             }
-            zone.sick.insert(key.clone(), sick);
+            zone.quarantined.insert(key.clone(), quarantined);
         }
         self.touch_owners(key);
     }
@@ -217,8 +217,8 @@ impl Zone {
         let wanted = self.parent.wanted_children().range(all_types(&key.name));
         let wanted: Vec<RecordKey> = wanted.map(|(key, _)| key.clone()).collect();
         for key in wanted.into_iter().chain([key.clone()]) {
-            self.sick.remove(&key);
-            self.unmoved.remove(&key);
+            self.quarantined.remove(&key);
+            self.no_effect.remove(&key);
             self.parent.mark(key);
         }
     }

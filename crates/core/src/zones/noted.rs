@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::{Zone, guard::WINDOW, steps::spread};
+use super::{Zone, guard::WINDOW, steps::jitter_seed};
 use crate::record::RecordKey;
 
 /// Marks that are written down one by one; what goes beyond is counted. 200 of 17 bytes are 3.4 KiB.
@@ -148,10 +148,10 @@ impl Zone {
         if memory.noted.is_none() || (!memory.is_waiting() && self.guard.passed.is_empty()) {
             return memory.noted.clone();
         }
-        let flying = self.flights.iter();
-        let flying = flying.filter(|(_, flight)| flight.desired.is_none());
+        let in_flight = self.in_flight.iter();
+        let in_flight = in_flight.filter(|(_, flight)| flight.desired.is_none());
         let removed = self.guard.recent.keys();
-        let removed = removed.chain(flying.map(|(key, _)| key));
+        let removed = removed.chain(in_flight.map(|(key, _)| key));
         let removed = removed.chain(&memory.waiting).map(mark);
         let mut marks: BTreeSet<u64> = removed.chain(memory.before.iter().copied()).collect();
         let ahead = match marks.len() {
@@ -181,5 +181,5 @@ impl Zone {
 
 /// What stands for a set.
 fn mark(key: &RecordKey) -> u64 {
-    spread(key.to_string().as_bytes())
+    jitter_seed(key.to_string().as_bytes())
 }

@@ -99,7 +99,7 @@ impl Own {
     }
 
     /// The SOA that the zone needs instead of the one it has at `serial`: because its author changed
-    /// it, or because the zone had, or some server has, a newer serial than the lead.
+    /// it, or because the zone had, or some server has, a newer serial than the leader.
     pub(super) fn renewal(
         &self,
         zone: &Name,

@@ -7,7 +7,7 @@ use crate::{
     backoff::Backoff,
     delta::Delta,
     fault::Fault,
-    fleet::{Errand, Pace},
+    fleet::{FollowerTask, Pace},
     name::Name,
     object::Id,
     plan::Change,
@@ -97,7 +97,7 @@ pub enum Step {
     Read,
     /// Ask what changed since this serial, at which the zone is known, and read these sets back from it:
     /// where they are many, that is cheaper than to ask for each.
-    Catch(Serial, Vec<RecordKey>),
+    ReadChanges(Serial, Vec<RecordKey>),
     /// Ask for the serial, to notice what others wrote.
     Check,
     /// Send these changes as one atomic update.
@@ -106,11 +106,11 @@ pub enum Step {
     Verify(Vec<RecordKey>),
     /// Give the zone this SOA, whose serial is newer than the one it has.
     Renew(Record),
-    /// Ask the other servers what they still have of the zone, which the lead lost: it has only this
+    /// Ask the other servers what they still have of the zone, which the leader lost: it has only this
     /// serial.
     Rescue(Serial),
     /// Bring another server up to date, or see whether it is.
-    Follow(Errand),
+    Follow(FollowerTask),
     /// Delete the zone from the server.
     Close,
 }
@@ -136,8 +136,8 @@ pub struct Sent {
 pub enum Completion {
     /// [`Step::Open`] or [`Step::Read`] ended.
     Read(Result<ZoneContent, Fault>),
-    /// [`Step::Catch`] that reads these keys back ended.
-    Caught(Vec<RecordKey>, Result<Delta, Fault>),
+    /// [`Step::ReadChanges`] that reads these keys back ended.
+    ChangesRead(Vec<RecordKey>, Result<Delta, Fault>),
     /// [`Step::Check`] ended.
     Checked(Result<Serial, Fault>),
     /// [`Step::Commit`] ended.
@@ -146,12 +146,12 @@ pub enum Completion {
     Verified(Vec<RecordKey>, Result<ReadBack, Fault>),
     /// [`Step::Renew`] ended.
     Renewed(Record, Result<(), Fault>),
-    /// [`Step::Rescue`] ended: the newest version that another server has, if it is newer than the lead's.
+    /// [`Step::Rescue`] ended: the newest version that another server has, if it is newer than the leader's.
     Rescued(Option<ZoneContent>),
     /// [`Step::Follow`] of this server ended; it has this serial.
     Followed(usize, Result<Serial, Fault>),
     /// [`Step::Follow`] of this primary ended without a write: it has these records, at this serial, and
-    /// the lead does not.
+    /// the leader does not.
     Differs(usize, Serial, Vec<Record>),
     /// [`Step::Close`] ended.
     Closed(Result<(), Fault>),
@@ -166,7 +166,7 @@ pub struct Limits {
     pub message_len_max: usize,
     /// Sets from which on they are read back by asking what changed: a question costs as much as some
     /// thirty records of a transfer.
-    pub sets_caught_min: usize,
+    pub sets_by_changes_min: usize,
     /// How long a zone or a set that failed waits.
     pub retry: Backoff,
     /// How often an idle zone's serial is looked at.
@@ -180,7 +180,7 @@ impl Default for Limits {
         Self {
             sets_per_message_max: 500,
             message_len_max: 60_000,
-            sets_caught_min: 200,
+            sets_by_changes_min: 200,
             retry: Backoff {
                 first: Duration::from_millis(250),
                 max: Duration::from_secs(15),

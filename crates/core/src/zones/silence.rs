@@ -17,7 +17,7 @@ impl Zones {
         found.map(|(name, _)| name.clone())
     }
 
-    /// Takes in whether a server answers, by position, the lead being 0.
+    /// Takes in whether a server answers, by position, the leader being 0.
     pub fn hear(&mut self, server: usize, answer: Result<(), Fault>, now: Duration) {
         match answer {
             Ok(()) if self.silent.remove(&server).is_none() => return,
@@ -58,7 +58,7 @@ impl Zones {
         let silent = silent.map(|fault| Fault::new(FaultKind::Behind, fault.message.clone()));
         zone.losses
             .fault()
-            .or_else(|| zone.spreading.late.clone())
+            .or_else(|| zone.propagation.late.clone())
             .or(silent)
     }
 }

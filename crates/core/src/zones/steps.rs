@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Flight, Hosting, Sick, Step, Verdict, Zone, Zones, all_types,
+    ClaimStatus, Hosting, InFlight, Quarantined, Step, Zone, Zones, all_types,
     guard::{Pass, held_fault},
     mending::excludes,
     own::raise,
@@ -42,10 +42,10 @@ struct Filling {
 }
 
 /// What looking at one set found.
-enum Look {
+enum SetDiff {
     Settled,
     Foreign,
-    Unmoved(Fault),
+    NoEffect(Fault),
     /// This has to be changed; where others wrote over ours, these are their values.
     Change(Change, Vec<RecordData>),
 }
@@ -111,7 +111,7 @@ impl Zones {
         {
             return Some(step);
         }
-        let many = self.limits.sets_caught_min;
+        let many = self.limits.sets_by_changes_min;
         match self.known.get_mut(name)?.read_back(many) {
             Some(step) => Some(step),
             None => self.follow_step(name, now),
@@ -125,9 +125,9 @@ impl Zones {
         }
         match zone.parent.phase() {
             Phase::NotStarted => self.open(name, now),
-            Phase::Created => self.tend(name, now),
-            Phase::UpdateInProgress => self.tend_more(name, now),
-            Phase::DeletionPending => self.wind_up(name, now),
+            Phase::Created => self.update(name, now),
+            Phase::UpdateInProgress => self.pipeline(name, now),
+            Phase::DeletionPending => self.drain_and_delete(name, now),
             Phase::CreationInProgress | Phase::DeletionInProgress | Phase::Gone => None,
         }
     }
@@ -136,20 +136,24 @@ impl Zones {
     /// created with everything inside that its objects ask for.
     fn open(&mut self, name: &Name, now: Duration) -> Option<Step> {
         let zone = self.known.get_mut(name)?;
-        let vacant = zone.vacant;
-        if vacant.is_some() && zone.is_going() && (self.followers.is_empty() || !zone.has_soa()) {
-            // Other servers may have what the lead lost; where there are none, nothing is left.
+        let missing_since = zone.missing_since;
+        if missing_since.is_some()
+            && zone.is_going()
+            && (self.followers.is_empty() || !zone.has_soa())
+        {
+            // Other servers may have what the leader lost; where there are none, nothing is left.
             let is_gone = self.depart_missing(name);
-            return is_gone.then(|| self.wind_up(name, now)).flatten();
+            return is_gone.then(|| self.drain_and_delete(name, now)).flatten();
         }
         let zone = self.known.get_mut(name)?;
-        if vacant.is_some_and(|since| now < since + ADMISSION_MAX) && !zone.asking.is_empty() {
+        if missing_since.is_some_and(|since| now < since + ADMISSION_MAX) && !zone.asking.is_empty()
+        {
             return None;
         }
         let hosting = zone.declared.as_ref()?.hosting.clone();
-        zone.served = matches!(hosting, Hosting::Served(_));
+        zone.created_by_us = matches!(hosting, Hosting::Served(_));
         zone.parent.begin();
-        Some(Step::Open(match (hosting, vacant) {
+        Some(Step::Open(match (hosting, missing_since) {
             (Hosting::Served(mut records), Some(_)) => {
                 records.retain(|record| record.data.rtype() == RecordType::Soa);
                 zone.losses.recreate();
@@ -163,23 +167,23 @@ impl Zones {
     }
 
     /// An open zone: read again if in doubt, else commit what waits, else look at the serial.
-    fn tend(&mut self, name: &Name, now: Duration) -> Option<Step> {
+    fn update(&mut self, name: &Name, now: Duration) -> Option<Step> {
         let check_interval = self.check_interval();
         let zone = self.known.get_mut(name)?;
         if zone.stale {
-            if zone.parent.has_flying() {
+            if zone.parent.has_in_flight() {
                 return None;
             }
             zone.reading = true;
             return Some(Step::Read);
         }
         if zone.drifted {
-            if zone.parent.has_flying() {
+            if zone.parent.has_in_flight() {
                 return None;
             }
             zone.reading = true;
-            return Some(match zone.base {
-                Some(base) => Step::Catch(base, Vec::new()),
+            return Some(match zone.known_serial {
+                Some(base) => Step::ReadChanges(base, Vec::new()),
                 None => Step::Read,
             });
         }
@@ -187,9 +191,9 @@ impl Zones {
             zone.reading = true;
             return Some(Step::Rescue(serial));
         }
-        zone.readmit(now);
-        if !zone.parent.has_flying() && self.depart(name, now) {
-            return self.wind_up(name, now);
+        zone.retry_due(now);
+        if !zone.parent.has_in_flight() && self.depart(name, now) {
+            return self.drain_and_delete(name, now);
         }
         let changes = self.batch(name, now);
         let zone = self.known.get_mut(name)?;
@@ -198,7 +202,7 @@ impl Zones {
             zone.commits += 1;
             return Some(Step::Commit(changes));
         }
-        if !zone.parent.has_flying()
+        if !zone.parent.has_in_flight()
             && let Some(step) = self.renew_step(name)
         {
             return Some(step);
@@ -206,7 +210,7 @@ impl Zones {
         let zone = self.known.get_mut(name)?;
         // A zone that failed and has nothing left to write is looked at sooner.
         let due = now >= zone.next_check || zone.fault.is_some();
-        if due && !zone.parent.has_flying() {
+        if due && !zone.parent.has_in_flight() {
             zone.next_check = now + check_interval;
             zone.reading = true;
             return Some(Step::Check);
@@ -216,7 +220,7 @@ impl Zones {
 
     /// An open zone with an update on its way: another one that is full may follow at once, since what
     /// is on its way is in none of the others.
-    fn tend_more(&mut self, name: &Name, now: Duration) -> Option<Step> {
+    fn pipeline(&mut self, name: &Name, now: Duration) -> Option<Step> {
         let full = self.limits.sets_per_message_max;
         let zone = self.known.get_mut(name)?;
         let waiting = zone.parent.pending().take(full).count();
@@ -232,12 +236,12 @@ impl Zones {
     }
 
     /// A zone on its way out: what we wrote goes first, unless the zone goes with it.
-    fn wind_up(&mut self, name: &Name, now: Duration) -> Option<Step> {
+    fn drain_and_delete(&mut self, name: &Name, now: Duration) -> Option<Step> {
         let zone = self.known.get_mut(name)?;
-        if zone.parent.has_flying() {
+        if zone.parent.has_in_flight() {
             return None;
         }
-        if zone.served {
+        if zone.created_by_us {
             zone.parent.begin();
             return Some(Step::Close);
         }
@@ -245,14 +249,14 @@ impl Zones {
             zone.reading = true;
             return Some(Step::Read);
         }
-        zone.readmit(now);
+        zone.retry_due(now);
         let changes = self.batch(name, now);
         let zone = self.known.get_mut(name)?;
         if !changes.is_empty() {
             zone.commits += 1;
             return Some(Step::Commit(changes));
         }
-        if !zone.parent.has_unsettled() && zone.sick.is_empty() {
+        if !zone.parent.has_unsettled() && zone.quarantined.is_empty() {
             zone.parent.begin();
             zone.parent.done();
             self.zone_news.insert(name.clone());
@@ -287,22 +291,22 @@ impl Zones {
         for key in keys {
             let last = filling.changes.last();
             let starts_name = last.is_none_or(|last| last.key.name != key.name);
-            match self.look(name, &key) {
-                Look::Settled => self.settle(name, &key),
-                Look::Foreign => self.fall_sick(name, &key, &Verdict::NotOwned, None),
-                Look::Unmoved(fault) => {
-                    let verdict = Verdict::Failing(fault);
-                    self.fall_sick(name, &key, &verdict, Some(now));
+            match self.diff(name, &key) {
+                SetDiff::Settled => self.settle(name, &key),
+                SetDiff::Foreign => self.quarantine(name, &key, &ClaimStatus::NotOwned, None),
+                SetDiff::NoEffect(fault) => {
+                    let status = ClaimStatus::Failing(fault);
+                    self.quarantine(name, &key, &status, Some(now));
                 }
-                Look::Change(change, _)
+                SetDiff::Change(change, _)
                     if change.is_removal() && !self.lets_go(name, &key, now, filling) => {}
-                Look::Change(_, found)
+                SetDiff::Change(_, found)
                     if !found.is_empty()
                         && let Err(until) = self.mend(name, &key, &found, now) =>
                 {
                     self.contest(name, &key, &found, until);
                 }
-                Look::Change(change, _) => {
+                SetDiff::Change(change, _) => {
                     filling.len += change.wire_len_max();
                     if starts_name
                         && filling.len > limits.message_len_max
@@ -312,7 +316,7 @@ impl Zones {
                         return;
                     }
                     self.mark_usurpers(name, &key);
-                    self.take_off(name, &key);
+                    self.begin_write(name, &key);
                     filling.changes.push(change);
                 }
             }
@@ -331,8 +335,8 @@ impl Zones {
         match self.guard(name, key, now, &mut filling.too_much) {
             Pass::Go => true,
             Pass::Hold => {
-                let verdict = Verdict::Failing(held_fault(name));
-                self.fall_sick(name, key, &verdict, None);
+                let status = ClaimStatus::Failing(held_fault(name));
+                self.quarantine(name, key, &status, None);
                 false
             }
             Pass::Wait => {
@@ -345,31 +349,32 @@ impl Zones {
     }
 
     /// A set is on its way.
-    fn take_off(&mut self, name: &Name, key: &RecordKey) {
+    fn begin_write(&mut self, name: &Name, key: &RecordKey) {
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };
         zone.parent.send(key);
-        let flight = Flight {
+        let flight = InFlight {
             desired: zone.parent.desired(key).cloned(),
             lost: None,
         };
-        zone.flights.insert(key.clone(), flight);
+        zone.in_flight.insert(key.clone(), flight);
     }
 
-    fn look(&self, name: &Name, key: &RecordKey) -> Look {
+    fn diff(&self, name: &Name, key: &RecordKey) -> SetDiff {
         let Some(zone) = self.known.get(name) else {
-            return Look::Settled;
+            return SetDiff::Settled;
         };
         let desired = zone.parent.desired(key).map(Arc::as_ref);
         let actual = zone.parent.actual(key).map(Arc::as_ref);
         if desired.is_some() && self.is_barred(zone, key) {
-            return Look::Foreign;
+            return SetDiff::Foreign;
         }
         let standing = actual.map_or(&[][..], RecordSet::data);
         let is_owned = |data: &RecordData| self.is_owned(zone, key, data);
         let restored = zone.restoration(key).filter(|_| desired.is_none());
-        let is_given = self.is_adopted(zone, key) || zone.evicts(key) || restored.is_some();
+        let is_given =
+            self.is_adopted(zone, key) || zone.removes_foreign(key) || restored.is_some();
         // A set in which something is ours, or was, is ours as a whole.
         let is_ours = match desired {
             Some(desired) if Some(desired) == actual => false,
@@ -380,16 +385,16 @@ impl Zones {
         let change = match change(key, wanted, actual, |data| {
             is_given || is_ours || is_owned(data) || zone.losses.is_returned(key, data)
         }) {
-            Ok(None) => return Look::Settled,
-            Err(NotOwned) => return Look::Foreign,
+            Ok(None) => return SetDiff::Settled,
+            Err(NotOwned) => return SetDiff::Foreign,
             Ok(Some(change)) => change,
         };
-        if let Some(fault) = zone.unmoved.get(key) {
-            return Look::Unmoved(fault.clone());
+        if let Some(fault) = zone.no_effect.get(key) {
+            return SetDiff::NoEffect(fault.clone());
         }
         let is_strange = |data: &&RecordData| is_ours && !is_given && !is_owned(data);
         let found = change.remove.iter().filter(is_strange).cloned().collect();
-        Look::Change(change, found)
+        SetDiff::Change(change, found)
     }
 
     /// Whether a foreign set stands at this name that cannot live beside the desired one: a server
@@ -407,8 +412,8 @@ impl Zones {
     fn settle(&mut self, name: &Name, key: &RecordKey) {
         if let Some(zone) = self.known.get_mut(name) {
             zone.parent.clear(key);
-            zone.sick.remove(key);
-            zone.unmoved.remove(key);
+            zone.quarantined.remove(key);
+            zone.no_effect.remove(key);
             zone.losses.settle(key);
         }
         self.proven(name, key);
@@ -416,28 +421,32 @@ impl Zones {
     }
 
     /// A set cannot be brought to its desired state; with a time, it is tried again after a while.
-    pub(super) fn fall_sick(
+    pub(super) fn quarantine(
         &mut self,
         name: &Name,
         key: &RecordKey,
-        verdict: &Verdict,
+        status: &ClaimStatus,
         now: Option<Duration>,
     ) {
         let retry = self.limits.retry;
         if let Some(zone) = self.known.get_mut(name) {
             zone.parent.clear(key);
-            zone.unmoved.remove(key);
-            let attempts = zone.sick.get(key).map_or(0, |sick| sick.attempts) + 1;
+            zone.no_effect.remove(key);
+            let attempts = zone
+                .quarantined
+                .get(key)
+                .map_or(0, |quarantined| quarantined.attempts)
+                + 1;
             let not_before = now.map_or(Duration::MAX, |now| {
-                now + retry.delay(attempts, spread(key.name.as_wire()))
+                now + retry.delay(attempts, jitter_seed(key.name.as_wire()))
             });
-            let verdict = verdict.clone();
-            zone.sick.insert(
+            let status = status.clone();
+            zone.quarantined.insert(
                 key.clone(),
-                Sick {
+                Quarantined {
                     attempts,
                     not_before,
-                    verdict,
+                    status,
                 },
             );
         }
@@ -452,18 +461,18 @@ impl Zone {
     fn read_back(&mut self, many: usize) -> Option<Step> {
         let waits = self.parent.phase() == Phase::UpdateInProgress
             && self.verify_queue.len() < UNVERIFIED_MAX;
-        if self.verify_queue.is_empty() || waits || self.catching {
+        if self.verify_queue.is_empty() || waits || self.reading_changes {
             return None;
         }
         let sets = self.verify_queue.len();
-        let worth = !self.incapable || is_share(sets, self.parent.children().len());
-        match self.base {
+        let worth = !self.no_ixfr || is_share(sets, self.parent.children().len());
+        match self.known_serial {
             Some(base) if sets >= many && worth => {
-                self.catching = self.questions == 0;
+                self.reading_changes = self.questions == 0;
                 let keys = self
-                    .catching
+                    .reading_changes
                     .then(|| std::mem::take(&mut self.verify_queue));
-                keys.map(|keys| Step::Catch(base, keys))
+                keys.map(|keys| Step::ReadChanges(base, keys))
             }
             Some(_) | None => {
                 self.questions += 1;
@@ -472,17 +481,17 @@ impl Zone {
         }
     }
 
-    /// Sick sets whose time has come are looked at again.
-    fn readmit(&mut self, now: Duration) {
+    /// Quarantined sets whose time has come are looked at again.
+    fn retry_due(&mut self, now: Duration) {
         let due: Vec<RecordKey> = self
-            .sick
+            .quarantined
             .iter()
-            .filter(|(_, sick)| sick.not_before <= now)
+            .filter(|(_, quarantined)| quarantined.not_before <= now)
             .map(|(key, _)| key.clone())
             .collect();
         for key in due {
-            if let Some(sick) = self.sick.get_mut(&key) {
-                sick.not_before = Duration::MAX;
+            if let Some(quarantined) = self.quarantined.get_mut(&key) {
+                quarantined.not_before = Duration::MAX;
             }
             self.parent.mark(key);
         }
@@ -494,13 +503,17 @@ impl Zone {
         if self.reading || self.parent.phase() == Phase::Gone {
             return None;
         }
-        let sick = self.sick.values().map(|sick| sick.not_before);
+        let quarantined = self
+            .quarantined
+            .values()
+            .map(|quarantined| quarantined.not_before);
         let check = self.parent.is_open().then_some(self.next_check);
         let retry = (self.attempts > 0).then_some(self.not_before);
-        let vacant = self.vacant.map(|since| since + ADMISSION_MAX);
-        sick.chain(check)
+        let missing_since = self.missing_since.map(|since| since + ADMISSION_MAX);
+        quarantined
+            .chain(check)
             .chain(retry)
-            .chain(vacant)
+            .chain(missing_since)
             .map(|at| at.max(self.not_before))
             .chain(self.follow_wake(pace))
             .filter(|at| *at > now && *at < Duration::MAX)
@@ -537,7 +550,7 @@ pub(super) fn is_share(sets: usize, total: usize) -> bool {
 
 /// A number that differs between what is retried, so that what failed together does not come back
 /// together (FNV-1a; nothing here needs it to be unguessable).
-pub(super) fn spread(salt: &[u8]) -> u64 {
+pub(super) fn jitter_seed(salt: &[u8]) -> u64 {
     salt.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })

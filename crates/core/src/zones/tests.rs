@@ -13,7 +13,7 @@ mod properties;
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    Completion, Hosting, Limits, ReadBack, Sent, Step, Verdict, Withdrawal, ZoneContent,
+    ClaimStatus, Completion, Hosting, Limits, ReadBack, Sent, Step, Withdrawal, ZoneContent,
     ZoneDeclaration, ZoneState, Zones,
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
 };
 
 use super::Tenancy;
-use crate::{delta::Delta, fleet::Errand};
+use crate::{delta::Delta, fleet::FollowerTask};
 
 const ZONE: &str = "example.com.";
 
@@ -34,7 +34,7 @@ struct World {
     serials: BTreeMap<usize, Result<Serial, Fault>>,
     /// The newest version that another server has.
     others: Option<ZoneContent>,
-    /// What another primary has at a serial and the lead does not, until that may go.
+    /// What another primary has at a serial and the leader does not, until that may go.
     extras: Option<(Serial, String)>,
     now: Duration,
     /// How many of the coming steps fail as unreachable.
@@ -122,7 +122,7 @@ impl World {
                 Step::Close => Completion::Closed(Ok(())),
                 Step::Open(_)
                 | Step::Read
-                | Step::Catch(..)
+                | Step::ReadChanges(..)
                 | Step::Check
                 | Step::Commit(_)
                 | Step::Verify(_)
@@ -135,10 +135,12 @@ impl World {
         };
         match step {
             Step::Open(_) | Step::Read => Completion::Read(Ok(content.clone())),
-            Step::Catch(serial, keys) if serial == content.serial => {
-                Completion::Caught(keys, Ok(Delta::UpToDate(serial)))
+            Step::ReadChanges(serial, keys) if serial == content.serial => {
+                Completion::ChangesRead(keys, Ok(Delta::UpToDate(serial)))
             }
-            Step::Catch(_, keys) => Completion::Caught(keys, Ok(Delta::Whole(content.clone()))),
+            Step::ReadChanges(_, keys) => {
+                Completion::ChangesRead(keys, Ok(Delta::Whole(content.clone())))
+            }
             Step::Check => Completion::Checked(Ok(content.serial)),
             Step::Commit(changes) => {
                 self.messages.push(changes.clone());
@@ -174,10 +176,10 @@ impl World {
         }
     }
 
-    fn follow(&mut self, errand: Errand, lead: Serial) -> Completion {
+    fn follow(&mut self, errand: FollowerTask, leader: Serial) -> Completion {
         let (index, sifted) = match errand {
-            Errand::Copy(index, known) => (index, known.sifted),
-            Errand::Look(index) | Errand::Nudge(index) => (index, None),
+            FollowerTask::Sync(index, known) => (index, known.sifted),
+            FollowerTask::Probe(index) | FollowerTask::Refresh(index) => (index, None),
         };
         if let Some((serial, lines)) = self.extras.take() {
             if sifted != Some(serial) {
@@ -186,7 +188,7 @@ impl World {
             return Completion::Differs(index, serial, records(&lines));
         }
         let followed = self.serials.get(&index).cloned();
-        Completion::Followed(index, followed.unwrap_or(Ok(lead)))
+        Completion::Followed(index, followed.unwrap_or(Ok(leader)))
     }
 
     /// The zone's lines, SOA left out.
@@ -210,12 +212,12 @@ impl World {
         .collect()
     }
 
-    fn verdict(&self, owner: &str) -> Verdict {
+    fn status(&self, owner: &str) -> ClaimStatus {
         let event = self
             .zones
             .event(&object(owner))
             .expect("the object has settled");
-        event.outcomes[0].verdict.clone()
+        event.outcomes[0].status.clone()
     }
 }
 
@@ -275,7 +277,7 @@ fn commit(content: &mut ZoneContent, changes: Vec<Change>) -> Sent {
 fn failed(step: Step, fault: &Fault) -> Completion {
     match step {
         Step::Open(_) | Step::Read => Completion::Read(Err(fault.clone())),
-        Step::Catch(_, keys) => Completion::Caught(keys, Err(fault.clone())),
+        Step::ReadChanges(_, keys) => Completion::ChangesRead(keys, Err(fault.clone())),
         Step::Check => Completion::Checked(Err(fault.clone())),
         Step::Commit(changes) => {
             let keys = changes.into_iter().map(|change| change.key).collect();
@@ -287,9 +289,11 @@ fn failed(step: Step, fault: &Fault) -> Completion {
         Step::Verify(keys) => Completion::Verified(keys, Err(fault.clone())),
         Step::Renew(record) => Completion::Renewed(record, Err(fault.clone())),
         Step::Rescue(_) => Completion::Rescued(None),
-        Step::Follow(Errand::Copy(index, _) | Errand::Look(index) | Errand::Nudge(index)) => {
-            Completion::Followed(index, Err(fault.clone()))
-        }
+        Step::Follow(
+            FollowerTask::Sync(index, _)
+            | FollowerTask::Probe(index)
+            | FollowerTask::Refresh(index),
+        ) => Completion::Followed(index, Err(fault.clone())),
         Step::Close => Completion::Closed(Err(fault.clone())),
     }
 }
@@ -391,7 +395,7 @@ fn a_claim_is_served_and_read_back() {
     world.zones.declare(declare("www", 1, WWW, ""));
     world.settle();
     assert_eq!(world.lines(), [WWW]);
-    assert_eq!(world.verdict("www"), Verdict::Programmed(Serial(2)));
+    assert_eq!(world.status("www"), ClaimStatus::Programmed(Serial(2)));
 }
 
 #[test]
@@ -423,7 +427,7 @@ fn foreign_records_stay_and_a_claim_on_them_is_told() {
     world.zones.declare(declare("www", 1, WWW2, ""));
     world.settle();
     assert_eq!(world.lines(), [WWW]);
-    assert_eq!(world.verdict("www"), Verdict::NotOwned);
+    assert_eq!(world.status("www"), ClaimStatus::NotOwned);
     let mut taking = declare("www", 1, WWW2, "");
     taking.adoption = Adoption::Take;
     world.zones.declare(taking);
@@ -438,7 +442,7 @@ fn a_cname_is_not_even_tried_where_a_foreign_set_stands() {
     world.zones.declare(declare("www", 1, cname, ""));
     world.settle();
     assert_eq!(world.updates, 0);
-    assert_eq!(world.verdict("www"), Verdict::NotOwned);
+    assert_eq!(world.status("www"), ClaimStatus::NotOwned);
 }
 
 #[test]
@@ -452,15 +456,15 @@ fn a_claim_that_its_object_does_not_carry_is_looked_at_and_not_written() {
     world.zones.declare(other);
     world.settle();
     assert_eq!(
-        world.verdict("www"),
-        Verdict::NotOwned,
+        world.status("www"),
+        ClaimStatus::NotOwned,
         "the same record, but not ours"
     );
-    assert_eq!(world.verdict("other"), Verdict::Admissible);
+    assert_eq!(world.status("other"), ClaimStatus::Admissible);
     assert_eq!((world.lines(), world.updates), (vec![WWW.to_owned()], 0));
     asking.adoption = Adoption::Take;
     world.zones.declare(asking);
-    assert_eq!(world.verdict("www"), Verdict::Admissible);
+    assert_eq!(world.status("www"), ClaimStatus::Admissible);
 }
 
 #[test]
@@ -474,14 +478,18 @@ fn a_line_that_stands_as_it_was_is_known_again_and_no_other() {
     };
     world.zones.declare(asking(WWW2));
     world.settle();
-    assert_eq!(world.verdict("www"), Verdict::NotOwned, "it says another");
+    assert_eq!(
+        world.status("www"),
+        ClaimStatus::NotOwned,
+        "it says another"
+    );
     world.zones.declare(asking(WWW));
-    assert_eq!(world.verdict("www"), Verdict::Admissible);
+    assert_eq!(world.status("www"), ClaimStatus::Admissible);
     let mut beside = World::with_zone(&format!("{WWW}\n{WWW2}"));
     beside.zones.declare(asking(WWW));
     beside.settle();
-    let verdict = beside.verdict("www");
-    assert_eq!(verdict, Verdict::NotOwned, "nobody asks for the other");
+    let status = beside.status("www");
+    assert_eq!(status, ClaimStatus::NotOwned, "nobody asks for the other");
     let mut carrying = declare("www", 1, WWW2, &format!("{WWW}\n{WWW2}"));
     carrying.adoption = Adoption::Known;
     world.zones.declare(carrying);
@@ -509,11 +517,11 @@ fn of_a_cname_and_an_address_the_earlier_stays_until_it_goes() {
     world.zones.declare(declare("early", 1, WWW, ""));
     world.settle();
     assert_eq!(world.lines(), [WWW]);
-    let conflict = Verdict::Conflict {
+    let conflict = ClaimStatus::Conflict {
         winner: object("early"),
         held: RecordType::A,
     };
-    assert_eq!(world.verdict("late"), conflict);
+    assert_eq!(world.status("late"), conflict);
     world.zones.declare(declare("early", 1, "", WWW));
     world.settle();
     assert_eq!(world.lines(), [cname]);
@@ -549,8 +557,8 @@ fn a_cname_that_the_server_ignores_is_told_and_tried_again() {
             world
                 .zones
                 .event(&object("www"))
-                .map(|event| event.outcomes[0].verdict.clone()),
-            Some(Verdict::Failing(_))
+                .map(|event| event.outcomes[0].status.clone()),
+            Some(ClaimStatus::Failing(_))
         );
     }
     assert!(told);

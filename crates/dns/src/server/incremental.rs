@@ -1,7 +1,7 @@
 //! Incremental transfers: what changed since a serial (RFC 1995), and how to make another server
 //! change likewise.
 
-use bindery_core::delta::{Delta, Net, Steps};
+use bindery_core::delta::{Delta, Difference, Net};
 use bindery_core::{Fault, FaultKind, Name, Record, RecordData, RecordType, Serial, Soa};
 
 use super::Server;
@@ -52,7 +52,7 @@ impl Server {
         &self,
         zone: &Name,
         from: &Record,
-        steps: &Steps,
+        steps: &Difference,
     ) -> Result<(), Fault> {
         let serials = (serial_of(&from.data), serial_of(&steps.to.data));
         let (Some(standing), Some(wanted)) = serials else {
@@ -150,7 +150,7 @@ impl Answer {
             Stage::Whole(incoming) => incoming.content().map(Delta::Whole),
             Stage::Complete => {
                 let (_, to) = self.head?;
-                Some(Delta::Steps(self.net.steps(to)))
+                Some(Delta::Difference(self.net.steps(to)))
             }
             Stage::Head | Stage::Removing | Stage::Adding(_) => None,
         }

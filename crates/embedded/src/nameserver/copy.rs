@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bindery_core::delta::Steps;
+use bindery_core::delta::Difference;
 use bindery_core::zones::ZoneContent;
 use bindery_core::{Record, RecordData, RecordKey, RecordSet, RecordType, Serial};
 
@@ -13,7 +13,7 @@ use super::update::Updated;
 /// What a primary sent.
 pub(super) enum News {
     /// The way to its version.
-    Steps(Steps),
+    Steps(Difference),
     /// Its version.
     Whole(ZoneContent),
 }
@@ -28,15 +28,15 @@ pub(super) fn updated(before: &Content, news: News) -> Option<Updated> {
 
 /// What a set loses and gains.
 #[derive(Default)]
-struct Difference {
+struct SetDifference {
     removed: BTreeSet<RecordData>,
     added: Vec<RecordData>,
     ttl: Option<u32>,
 }
 
 /// Exact, so that a copy which differs from what the primary thinks it is does not stay so.
-fn stepped(before: &Content, steps: Steps) -> Option<Updated> {
-    let mut differences: BTreeMap<RecordKey, Difference> = BTreeMap::new();
+fn stepped(before: &Content, steps: Difference) -> Option<Updated> {
+    let mut differences: BTreeMap<RecordKey, SetDifference> = BTreeMap::new();
     for record in steps.removed {
         let difference = differences.entry(record.key()).or_default();
         difference.removed.insert(record.data);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     fn steps(serial: u32, removed: &[&str], added: &[&str]) -> News {
-        News::Steps(Steps {
+        News::Steps(Difference {
             to: record(&soa(serial)),
             removed: removed.iter().map(|line| record(line)).collect(),
             added: added.iter().map(|line| record(line)).collect(),

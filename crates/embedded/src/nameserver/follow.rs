@@ -135,7 +135,7 @@ async fn pull(source: &Server, zone: &Arc<Zone>) -> Result<(), Fault> {
             None => News::Whole(source.transfer(&zone.name).await?),
             Some(serial) => match source.changes_since(&zone.name, serial).await? {
                 Delta::UpToDate(_) => return Ok(()),
-                Delta::Steps(steps) => News::Steps(steps),
+                Delta::Difference(steps) => News::Steps(steps),
                 Delta::Whole(content) => News::Whole(content),
             },
         };

@@ -1,6 +1,6 @@
 //! What the status of a `DNSEndpoint` says, endpoint by endpoint.
 
-use bindery_core::zones::{ClaimOutcome, SyncEvent, Withdrawal};
+use bindery_core::zones::{ClaimReceipt, Receipt, Withdrawal};
 use bindery_core::{
     Condition, ConditionStatus, ConditionType, Fault, FaultKind, Moment, ObjectRef, Problem, Reason,
 };
@@ -179,7 +179,7 @@ fn claims(news: &News) -> usize {
 }
 
 /// What became of the endpoints, without what stays because its zone has to be corrected.
-fn wishes(receipt: &SyncEvent) -> impl Iterator<Item = &ClaimOutcome> {
+fn wishes(receipt: &Receipt) -> impl Iterator<Item = &ClaimReceipt> {
     let outcomes = receipt.outcomes.iter();
     outcomes.filter(|outcome| *outcome.claim.field != *KEPT)
 }

@@ -1,7 +1,7 @@
 //! What a record's status says, from what became of its claim.
 
 use bindery_api::time_text;
-use bindery_core::zones::{ClaimOutcome, Verdict, Withdrawal};
+use bindery_core::zones::{ClaimReceipt, ClaimStatus, Withdrawal};
 use bindery_core::{
     Condition, ConditionStatus, ConditionType, FaultKind, Kind, Moment, ObjectRef, Problem, Reason,
     RecordData, RecordSet,
@@ -73,7 +73,7 @@ pub(super) fn status(
     })
 }
 
-fn outcome(news: &News) -> Option<&ClaimOutcome> {
+fn outcome(news: &News) -> Option<&ClaimReceipt> {
     news.receipt.as_ref()?.outcomes.first()
 }
 
@@ -113,7 +113,7 @@ fn verdict(news: &News) -> (ConditionStatus, Reason, String) {
             no(reason, message)
         }
         (Ok(()), _) => {
-            let ClaimOutcome { claim, ttl, .. } = outcome;
+            let ClaimReceipt { claim, ttl, .. } = outcome;
             let mut message = if claim.ttl == *ttl {
                 format!("{} is served", claim.key)
             } else {
@@ -149,19 +149,19 @@ fn problem(problems: &[Problem]) -> Option<(Reason, String)> {
 }
 
 /// What became of one claim, in words: nothing to say, or why it is not served.
-pub(crate) fn told(outcome: &ClaimOutcome) -> Result<(), (Reason, String)> {
+pub(crate) fn told(outcome: &ClaimReceipt) -> Result<(), (Reason, String)> {
     let claim = &outcome.claim;
     let (key, zone) = (&claim.key, &claim.zone);
-    match &outcome.verdict {
-        Verdict::Programmed(_) => Ok(()),
-        Verdict::Queued | Verdict::Admissible => {
+    match &outcome.status {
+        ClaimStatus::Programmed(_) => Ok(()),
+        ClaimStatus::Queued | ClaimStatus::Admissible => {
             Err((Reason::Progressing, format!("{key} is on its way")))
         }
-        Verdict::NoZone => Err((
+        ClaimStatus::NoZone => Err((
             Reason::ZoneNotReady,
             format!("zone {zone} is not served yet, or no longer"),
         )),
-        Verdict::ZoneNotReady(fault) => {
+        ClaimStatus::ZoneNotReady(fault) => {
             let reason = if fault.kind == FaultKind::NoSuchZone {
                 Reason::ZoneNotFound
             } else {
@@ -169,7 +169,7 @@ pub(crate) fn told(outcome: &ClaimOutcome) -> Result<(), (Reason, String)> {
             };
             Err((reason, format!("zone {zone} cannot be written to: {fault}")))
         }
-        Verdict::Conflict { winner, held } => Err((
+        ClaimStatus::Conflict { winner, held } => Err((
             Reason::Conflict,
             format!(
                 "{} has a {held} record of {winner}, which came first; a CNAME cannot stand beside \
@@ -177,26 +177,26 @@ pub(crate) fn told(outcome: &ClaimOutcome) -> Result<(), (Reason, String)> {
                 key.name
             ),
         )),
-        Verdict::NotOwned => Err((
+        ClaimStatus::NotOwned => Err((
             Reason::NotOwned,
             format!(
                 "{key} is in DNS already and Bindery did not write it: remove it there, or set the \
                  annotation {ADOPT}: \"true\" on this object to let Bindery take it over"
             ),
         )),
-        Verdict::Rejected(fault) => Err((
+        ClaimStatus::Rejected(fault) => Err((
             Reason::ReconcileFailed,
             format!("the server refused {key}: {fault}"),
         )),
-        Verdict::Occluded(cut) => Err((
+        ClaimStatus::Occluded(cut) => Err((
             Reason::Delegated,
             format!("{key} is in zone {zone}, but nobody gets it from there: {cut}"),
         )),
-        Verdict::Lagging(fault) => Err((
+        ClaimStatus::Lagging(fault) => Err((
             Reason::ServerBehind,
             format!("{key} is not served by every server of {zone} yet: {fault}"),
         )),
-        Verdict::Failing(fault) => Err((
+        ClaimStatus::Failing(fault) => Err((
             Reason::ReconcileFailed,
             format!("{key} could not be written and is tried again: {fault}"),
         )),

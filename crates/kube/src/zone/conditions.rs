@@ -316,14 +316,14 @@ pub(super) fn status(
     });
     let declared = place.filter(|place| place.declared.is_some());
     let servers = declared.and_then(|place| place.site.as_ref()).map(|site| {
-        let lead = server(&site.lead, "primary", is_served, serial);
+        let leader = server(&site.leader, "primary", is_served, serial);
         let followers = event.map_or(&[][..], |event| &event.followers);
         let others = followers.iter().map(|one| {
             let serial = one.serial.map(|serial| serial.0);
-            let role = one.member.role.as_str();
-            server(&one.member.address, role, one.current, serial)
+            let role = one.info.role.as_str();
+            server(&one.info.address, role, one.current, serial)
         });
-        Value::Array(std::iter::once(lead).chain(others).collect())
+        Value::Array(std::iter::once(leader).chain(others).collect())
     });
     let listed = &members.listed;
     json!({
@@ -407,10 +407,10 @@ fn advice(fault: &Fault, site: Option<&Site>) -> String {
     match site {
         Some(Site {
             tenure: Tenure::External,
-            lead,
+            leader,
             adoption: bindery_core::Adoption::Refuse,
         }) if fault.kind == FaultKind::NoSuchZone => format!(
-            "the server {lead} does not have the zone: create it there, open to updates and transfers \
+            "the server {leader} does not have the zone: create it there, open to updates and transfers \
              with Bindery's key; it becomes ready by itself ({fault})"
         ),
         Some(_) | None => fault.message.clone(),

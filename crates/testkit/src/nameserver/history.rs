@@ -61,7 +61,7 @@ impl History {
                 net.add(restored(record));
             }
         }
-        Some(Delta::Steps(net.steps(soa)))
+        Some(Delta::Difference(net.steps(soa)))
     }
 }
 

@@ -10,12 +10,12 @@ use std::{
 };
 
 use bindery_core::{
-    Adoption, Claim, Declaration, Group, Id, Kind, Name, ObjectRef, Part, Record, RecordKey,
-    ZoneKey,
-    fleet::{Member, Role},
-    zones::{Hosting, Limits, SyncEvent, Tenancy, Verdict, ZoneDeclaration},
+    Adoption, Claim, Declaration, Group, GroupDeclaration, Id, Kind, Name, ObjectRef, Record,
+    RecordKey, ZoneKey,
+    fleet::{Role, ServerInfo},
+    zones::{ClaimStatus, Hosting, Limits, Receipt, Tenancy, ZoneDeclaration},
 };
-use bindery_engine::{Engine, Servers, Station, SyncEvents};
+use bindery_engine::{Engine, Receipts, ServerHandle, Servers};
 use bindery_testkit::{FakeNameServer, Fate, Faultless, Faults, Operation};
 use tokio_util::sync::CancellationToken;
 
@@ -23,7 +23,7 @@ const ZONE: &str = "example.com.";
 
 struct Running {
     engine: Engine,
-    events: SyncEvents,
+    events: Receipts,
     server: FakeNameServer,
     stop: CancellationToken,
     task: tokio::task::JoinHandle<()>,
@@ -34,7 +34,7 @@ fn start(faults: impl Faults) -> Running {
     start_with(faults, Arc::new([]))
 }
 
-fn start_with(faults: impl Faults, followers: Arc<[Station]>) -> Running {
+fn start_with(faults: impl Faults, followers: Arc<[ServerHandle]>) -> Running {
     let server = FakeNameServer::new(faults);
     server.add_zone(&zone(), &[soa()]);
     let servers = Servers {
@@ -85,7 +85,7 @@ fn object(kind: Kind, name: &str) -> Id {
     })
 }
 
-fn declaration(owner: &str, line: &str) -> Vec<Part> {
+fn declaration(owner: &str, line: &str) -> Vec<GroupDeclaration> {
     let record: Record = line.parse().expect("a record");
     let key = RecordKey {
         name: record.name.clone(),
@@ -111,14 +111,14 @@ fn declaration(owner: &str, line: &str) -> Vec<Part> {
     vec![(Group::UNNAMED, declaration)]
 }
 
-/// The last verdict of each of `count` objects.
-async fn verdicts(events: &SyncEvents, count: usize) -> BTreeMap<String, Verdict> {
-    let mut verdicts = BTreeMap::new();
-    while verdicts.len() < count {
-        let (owner, SyncEvent { outcomes, .. }) = events.pop().await;
-        verdicts.insert(owner.name.to_string(), outcomes[0].verdict.clone());
+/// The last status of each of `count` objects.
+async fn statuses(events: &Receipts, count: usize) -> BTreeMap<String, ClaimStatus> {
+    let mut statuses = BTreeMap::new();
+    while statuses.len() < count {
+        let (owner, Receipt { outcomes, .. }) = events.pop().await;
+        statuses.insert(owner.name.to_string(), outcomes[0].status.clone());
     }
-    verdicts
+    statuses
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,16 +133,15 @@ async fn one_bad_record_fails_alone() {
         let line = format!("{label}.example.com. 60 IN A 192.0.2.1");
         running.engine.declare(declaration(&label, &line));
     }
-    let verdicts = verdicts(&running.events, 100).await;
-    for (owner, verdict) in verdicts {
+    let statuses = statuses(&running.events, 100).await;
+    for (owner, status) in statuses {
         if owner == "refused" {
-            let told =
-                matches!(&verdict, Verdict::Rejected(fault) if fault.message.contains("REFUSED"));
-            assert!(told, "{verdict:?}");
+            let told = matches!(&status, ClaimStatus::Rejected(fault) if fault.message.contains("REFUSED"));
+            assert!(told, "{status:?}");
         } else {
             assert!(
-                matches!(verdict, Verdict::Programmed(_)),
-                "{owner}: {verdict:?}"
+                matches!(status, ClaimStatus::Programmed(_)),
+                "{owner}: {status:?}"
             );
         }
     }
@@ -158,7 +157,7 @@ async fn what_waits_is_committed_together() {
             .engine
             .declare(declaration(&number.to_string(), &line));
     }
-    verdicts(&running.events, 1_000).await;
+    statuses(&running.events, 1_000).await;
     let batches = running.engine.metrics().batches.load(Ordering::Relaxed);
     assert!(
         (2..=3).contains(&batches),
@@ -176,7 +175,7 @@ async fn a_listener_that_hangs_delays_nobody() {
             .engine
             .declare(declaration(&number.to_string(), &line));
     }
-    verdicts(&running.events, 50).await;
+    statuses(&running.events, 50).await;
     assert_eq!(hanging.len(), 50);
 }
 
@@ -189,7 +188,7 @@ async fn a_listener_hears_only_of_what_concerns_it() {
     running
         .engine
         .declare(declaration("www", "www.example.com. 60 IN A 192.0.2.1"));
-    verdicts(&running.events, 1).await;
+    statuses(&running.events, 1).await;
     assert!(endpoints.is_empty());
 }
 
@@ -213,8 +212,8 @@ async fn survives(fates: Vec<Fate>) -> Running {
         .engine
         .declare(declaration("www", "www.example.com. 60 IN A 192.0.2.1"));
     loop {
-        let verdict = verdicts(&running.events, 1).await.remove("www");
-        if matches!(verdict, Some(Verdict::Programmed(_))) {
+        let status = statuses(&running.events, 1).await.remove("www");
+        if matches!(status, Some(ClaimStatus::Programmed(_))) {
             break;
         }
     }
@@ -271,18 +270,18 @@ async fn stopping_waits_for_the_update_on_its_way() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_lacks_a_zone_is_counted_as_behind_until_the_zone_goes() {
-    let member = Member {
+    let info = ServerInfo {
         address: "192.0.2.54:53".into(),
         role: Role::Secondary,
     };
-    let station = Station {
-        member: member.clone(),
+    let station = ServerHandle {
+        info: info.clone(),
         server: Arc::new(FakeNameServer::default()),
         host: None,
     };
     let running = start_with(Faultless, Arc::new([station]));
     let becomes = async |count: usize| {
-        let wanted = vec![(member.clone(), count)];
+        let wanted = vec![(info.clone(), count)];
         while running.engine.behind() != wanted {
             tokio::time::sleep(Duration::from_millis(10)).await; // pause between polls
         }
@@ -290,7 +289,7 @@ async fn a_server_that_lacks_a_zone_is_counted_as_behind_until_the_zone_goes() {
     let limit = Duration::from_mins(1);
     let grown = tokio::time::timeout(limit, becomes(1)).await;
     grown.expect("it does not have the zone");
-    running.engine.retire_zone(ZoneKey {
+    running.engine.undeclare_zone(ZoneKey {
         name: zone(),
         group: Group::UNNAMED,
     });
@@ -301,8 +300,8 @@ async fn a_server_that_lacks_a_zone_is_counted_as_behind_until_the_zone_goes() {
 #[tokio::test(start_paused = true)]
 async fn a_secondary_that_lacks_a_zone_is_handed_what_the_lead_has() {
     let follower = FakeNameServer::default();
-    let station = Station {
-        member: Member {
+    let station = ServerHandle {
+        info: ServerInfo {
             address: "192.0.2.54:53".into(),
             role: Role::Secondary,
         },
@@ -325,8 +324,8 @@ async fn the_same_serial_by_chance_is_not_taken_for_the_same_zone() {
     let stray = "stray.example.com. 60 IN A 192.0.2.9";
     let follower = FakeNameServer::default();
     follower.add_zone(&zone(), &[soa(), stray.parse().expect("a record")]);
-    let station = Station {
-        member: Member {
+    let station = ServerHandle {
+        info: ServerInfo {
             address: "192.0.2.54:53".into(),
             role: Role::Primary,
         },
@@ -336,10 +335,10 @@ async fn the_same_serial_by_chance_is_not_taken_for_the_same_zone() {
     let running = start_with(Faultless, Arc::new([station]));
     let www = "www.example.com. 60 IN A 192.0.2.1";
     running.engine.declare(declaration("www", www));
-    let verdicts = verdicts(&running.events, 1).await;
+    let statuses = statuses(&running.events, 1).await;
     assert!(
-        matches!(verdicts["www"], Verdict::Programmed(_)),
-        "{verdicts:?}"
+        matches!(statuses["www"], ClaimStatus::Programmed(_)),
+        "{statuses:?}"
     );
     assert_eq!(running.server.lines(&zone()), [www]);
     assert_eq!(follower.lines(&zone()), [www]);
@@ -351,7 +350,7 @@ async fn answered_updates_are_measured() {
     running
         .engine
         .declare(declaration("www", "www.example.com. 300 IN A 192.0.2.1"));
-    verdicts(&running.events, 1).await;
+    statuses(&running.events, 1).await;
     let metrics = running.engine.metrics();
     assert_eq!(metrics.update_seconds.distribution().count, 1);
     let sets = metrics.update_sets.distribution();

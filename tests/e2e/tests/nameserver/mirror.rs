@@ -1,7 +1,7 @@
 //! Primaries that are kept alike: what one has become, written to another as one update.
 
 use anyhow::{Context, Result, ensure};
-use bindery_core::delta::Steps;
+use bindery_core::delta::Difference;
 use bindery_core::{FaultKind, Serial};
 use bindery_dns::wire::rcode;
 use bindery_embedded::Role;
@@ -99,7 +99,7 @@ async fn mirroring_stops_where_the_target_has_moved(kinds: Kinds) -> Result<()> 
     );
     // The way from what the target has now leads to the same end.
     let whole = source.transfer(&zone).await?;
-    let way = Steps::between(&zone, &before, &whole).context("no SOA")?;
+    let way = Difference::between(&zone, &before, &whole).context("no SOA")?;
     target
         .mirror(&zone, &target.soa(&zone).await?, &way)
         .await?;

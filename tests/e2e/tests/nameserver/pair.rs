@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use bindery_core::delta::{Delta, Steps};
+use bindery_core::delta::{Delta, Difference};
 use bindery_core::{Change, Expect, Name, Record, RecordData, RecordKey, RecordType, Serial};
 use bindery_dns::Server;
 use bindery_dns::wire::{Head, Message, Question, Row, class, opcode, rcode};
@@ -216,9 +216,9 @@ pub(crate) fn host(zone: &Name, number: u8) -> Change {
 }
 
 /// What happened on a server since a serial, which must be known as differences.
-pub(crate) async fn steps(member: &Member, since: Serial) -> Result<Steps> {
+pub(crate) async fn steps(member: &Member, since: Serial) -> Result<Difference> {
     match member.client().changes_since(&zone(), since).await? {
-        Delta::Steps(steps) => Ok(steps),
+        Delta::Difference(steps) => Ok(steps),
         other @ (Delta::UpToDate(_) | Delta::Whole(_)) => {
             anyhow::bail!("no differences: {other:?}")
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bindery_core::delta::Delta;
 use bindery_core::zones::{
-    ClaimOutcome, Completion, Hosting, Limits, ReadBack, Sent, Step, Tenancy, Verdict, ZoneContent,
-    ZoneDeclaration, Zones,
+    ClaimReceipt, ClaimStatus, Completion, Hosting, Limits, ReadBack, Sent, Step, Tenancy,
+    ZoneContent, ZoneDeclaration, Zones,
 };
 use bindery_core::{
     Change, Claim, Fault, FaultKind, Group, ObjectRef, Problem, Reason, Record, RecordKey,
@@ -105,7 +105,7 @@ pub(super) fn rehearse(book: Book, worlds: Worlds, sight: Sight) -> Rehearsed {
         play.run();
     }
     for zone in &leaving {
-        play.zones(&zone.group).retire_zone(&zone.name);
+        play.zones(&zone.group).undeclare_zone(&zone.name);
     }
     play.run();
     for id in &ids {
@@ -170,7 +170,7 @@ impl Rehearsal {
     }
 
     /// What became of an object's claims, wherever they are.
-    fn outcomes(&self, id: &Id) -> Vec<ClaimOutcome> {
+    fn outcomes(&self, id: &Id) -> Vec<ClaimReceipt> {
         let events = self.groups.values().filter_map(|zones| zones.event(id));
         events.flat_map(|event| event.outcomes).collect()
     }
@@ -254,7 +254,9 @@ impl Rehearsal {
         let world = world.unwrap_or_else(|| Err(unread()));
         match step {
             Step::Open(_) | Step::Read => Some(Completion::Read(world)),
-            Step::Catch(_, keys) => Some(Completion::Caught(keys, world.map(Delta::Whole))),
+            Step::ReadChanges(_, keys) => {
+                Some(Completion::ChangesRead(keys, world.map(Delta::Whole)))
+            }
             Step::Check => Some(Completion::Checked(world.map(|content| content.serial))),
             Step::Commit(changes) => {
                 let keys = changes.iter().map(|change| change.key.clone()).collect();
@@ -323,7 +325,7 @@ impl Rehearsal {
         for id in ids {
             let outcomes = self.outcomes(id).into_iter();
             let free = outcomes
-                .filter(|outcome| outcome.verdict == Verdict::Admissible)
+                .filter(|outcome| outcome.status == ClaimStatus::Admissible)
                 .map(|outcome| (outcome.group, outcome.claim.key));
             let known = self.free.entry(Id::clone(id)).or_default();
             let before = known.len();
@@ -355,7 +357,7 @@ impl Rehearsal {
             }
         }
         for outcome in self.outcomes(id) {
-            if let Some(message) = obstacle(&outcome.claim, &outcome.verdict) {
+            if let Some(message) = obstacle(&outcome.claim, &outcome.status) {
                 let zone = zone_of(&outcome.claim, &outcome.group);
                 self.outcome(&zone).refused.push(refused(id, message));
             }
@@ -394,24 +396,24 @@ fn records(key: &RecordKey, set: Option<&RecordSet>) -> Vec<Record> {
 }
 
 /// Why a claim would not be served; `None` where it would be, or where its zone was not read.
-fn obstacle(claim: &Claim, verdict: &Verdict) -> Option<String> {
+fn obstacle(claim: &Claim, verdict: &ClaimStatus) -> Option<String> {
     let key = &claim.key;
     match verdict {
-        Verdict::Queued
-        | Verdict::Admissible
-        | Verdict::Programmed(_)
-        | Verdict::ZoneNotReady(_) => None,
-        Verdict::NoZone => Some(format!("zone {} is on its way out", claim.zone)),
-        Verdict::Conflict { winner, held } => Some(format!(
+        ClaimStatus::Queued
+        | ClaimStatus::Admissible
+        | ClaimStatus::Programmed(_)
+        | ClaimStatus::ZoneNotReady(_) => None,
+        ClaimStatus::NoZone => Some(format!("zone {} is on its way out", claim.zone)),
+        ClaimStatus::Conflict { winner, held } => Some(format!(
             "{} has a {held} record of {winner}, which came first",
             key.name
         )),
-        Verdict::NotOwned => Some(format!(
+        ClaimStatus::NotOwned => Some(format!(
             "{key} is in DNS already and Bindery did not write it"
         )),
-        Verdict::Occluded(cut) => Some(format!("{key} would stand there, but {cut}")),
-        Verdict::Rejected(fault) | Verdict::Failing(fault) | Verdict::Lagging(fault) => {
-            Some(fault.to_string())
-        }
+        ClaimStatus::Occluded(cut) => Some(format!("{key} would stand there, but {cut}")),
+        ClaimStatus::Rejected(fault)
+        | ClaimStatus::Failing(fault)
+        | ClaimStatus::Lagging(fault) => Some(fault.to_string()),
     }
 }

@@ -3,10 +3,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bindery_core::fleet::{Member, Role};
+use bindery_core::fleet::{Role, ServerInfo};
 use bindery_core::{Moment, zones::Limits};
 use bindery_embedded::Options;
-use bindery_engine::{Servers, Station};
+use bindery_engine::{ServerHandle, Servers};
 use bindery_kube::{Clock, Controllers, Settings};
 use tower::{Service as _, ServiceExt as _};
 
@@ -32,8 +32,8 @@ impl Clock for Still {
 /// Everything that `up` has, over a client of its API, and the tasks of the controllers.
 fn sources(api: &EmbeddedApi, client: kube::Client) -> (Sources, Vec<bindery_kube::Task>) {
     let stop = CancellationToken::new();
-    let station = |role| Station {
-        member: Member {
+    let station = |role| ServerHandle {
+        info: ServerInfo {
             address: "192.0.2.53:53".into(),
             role,
         },
@@ -41,7 +41,7 @@ fn sources(api: &EmbeddedApi, client: kube::Client) -> (Sources, Vec<bindery_kub
         host: None,
     };
     let servers = Servers {
-        lead: station(Role::Primary),
+        leader: station(Role::Primary),
         followers: Arc::new([station(Role::Secondary)]),
     };
     let (engine, _running) = Engine::start(servers.alone(), Limits::default(), &stop);

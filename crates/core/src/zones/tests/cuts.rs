@@ -7,8 +7,8 @@ const NS: &str = "sub.example.com. 300 IN NS ns1.sub.example.com.";
 const BELOW: &str = "host.sub.example.com. 300 IN A 192.0.2.7";
 const GLUE: &str = "ns1.sub.example.com. 300 IN A 192.0.2.53";
 
-fn delegated() -> Verdict {
-    Verdict::Occluded(Cut::Delegation(name("sub.example.com.")))
+fn delegated() -> ClaimStatus {
+    ClaimStatus::Occluded(Cut::Delegation(name("sub.example.com.")))
 }
 
 fn told(world: &mut World) -> Vec<Id> {
@@ -25,9 +25,9 @@ fn what_lies_at_or_below_a_delegation_stands_and_is_not_called_served() {
     world.zones.declare(declare("beside", 1, WWW, ""));
     world.settle();
     assert_eq!(world.lines().len(), 4, "all of it is written");
-    assert_eq!(world.verdict("below"), delegated());
-    assert_eq!(world.verdict("at"), delegated());
-    assert!(matches!(world.verdict("beside"), Verdict::Programmed(_)));
+    assert_eq!(world.status("below"), delegated());
+    assert_eq!(world.status("at"), delegated());
+    assert!(matches!(world.status("beside"), ClaimStatus::Programmed(_)));
 }
 
 #[test]
@@ -39,10 +39,10 @@ fn name_servers_their_glue_and_their_signer_are_answered_above_the_cut() {
     world.zones.declare(declare("signer", 1, signer, ""));
     world.settle();
     for owner in ["servers", "glue", "signer"] {
-        let verdict = world.verdict(owner);
+        let status = world.status(owner);
         assert!(
-            matches!(verdict, Verdict::Programmed(_)),
-            "{owner}: {verdict:?}"
+            matches!(status, ClaimStatus::Programmed(_)),
+            "{owner}: {status:?}"
         );
     }
 }
@@ -60,13 +60,13 @@ fn a_delegation_of_others_that_comes_and_goes_is_told_to_those_below() {
     cut.sets.extend(content(NS).sets);
     world.server.insert(name(ZONE), cut.clone());
     world.look();
-    assert_eq!(world.verdict("below"), delegated());
+    assert_eq!(world.status("below"), delegated());
     assert!(told(&mut world).contains(&object("below")));
     let serial = cut.serial.next();
     let plain = ZoneContent { serial, ..plain };
     world.server.insert(name(ZONE), plain);
     world.look();
-    assert!(matches!(world.verdict("below"), Verdict::Programmed(_)));
+    assert!(matches!(world.status("below"), ClaimStatus::Programmed(_)));
     assert!(told(&mut world).contains(&object("below")));
 }
 
@@ -80,7 +80,7 @@ fn glue_whose_name_server_leaves_the_delegation_is_glue_no_longer() {
     let other = "sub.example.com. 300 IN NS ns.example.net.";
     world.zones.declare(declare("servers", 1, other, NS));
     world.settle();
-    assert_eq!(world.verdict("glue"), delegated());
+    assert_eq!(world.status("glue"), delegated());
     assert!(told(&mut world).contains(&object("glue")));
 }
 
@@ -97,13 +97,13 @@ fn a_zone_below_on_the_same_servers_answers_for_its_names() {
         ..zone_declaration(Hosting::Elsewhere)
     });
     world.settle();
-    let answered = Verdict::Occluded(Cut::Zone(zone.clone()));
-    assert_eq!(world.verdict("below"), answered);
+    let answered = ClaimStatus::Occluded(Cut::Zone(zone.clone()));
+    assert_eq!(world.status("below"), answered);
     assert!(told(&mut world).contains(&object("below")));
     world.zones.take_zone_events();
-    world.zones.retire_zone(&zone);
+    world.zones.undeclare_zone(&zone);
     world.settle();
-    assert!(matches!(world.verdict("below"), Verdict::Programmed(_)));
+    assert!(matches!(world.status("below"), ClaimStatus::Programmed(_)));
     assert!(told(&mut world).contains(&object("below")));
 }
 
@@ -114,7 +114,7 @@ fn a_dname_hides_what_lies_below_it_and_not_what_is_beside_it() {
     world.zones.declare(declare("below", 1, BELOW, ""));
     world.zones.declare(declare("beside", 1, beside, ""));
     world.settle();
-    let alias = Verdict::Occluded(Cut::Alias(name("sub.example.com.")));
-    assert_eq!(world.verdict("below"), alias);
-    assert!(matches!(world.verdict("beside"), Verdict::Programmed(_)));
+    let alias = ClaimStatus::Occluded(Cut::Alias(name("sub.example.com.")));
+    assert_eq!(world.status("below"), alias);
+    assert!(matches!(world.status("beside"), ClaimStatus::Programmed(_)));
 }

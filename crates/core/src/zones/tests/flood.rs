@@ -1,7 +1,7 @@
 //! More than one message of changes, and more sets than are asked for one by one.
 
 use super::*;
-use crate::delta::{Net, Steps};
+use crate::delta::{Difference, Net};
 
 fn host(number: usize, address: u8) -> String {
     format!("h{number}.example.com. 60 IN A 192.0.2.{address}")
@@ -13,10 +13,10 @@ fn ask(world: &mut World, number: usize, line: &str, carried: &str) {
 }
 
 /// An open zone with these limits on sets in a message and sets that are asked for one by one.
-fn with_limits(sets_per_message_max: usize, sets_caught_min: usize) -> World {
+fn with_limits(sets_per_message_max: usize, sets_by_changes_min: usize) -> World {
     let mut world = World::with_zone(&soa(1));
     world.zones.limits.sets_per_message_max = sets_per_message_max;
-    world.zones.limits.sets_caught_min = sets_caught_min;
+    world.zones.limits.sets_by_changes_min = sets_by_changes_min;
     world.settle();
     world
 }
@@ -64,7 +64,7 @@ fn a_second_message_leaves_full_or_not_at_all() {
     end(&mut world, fourth_end);
     world.settle();
     assert_eq!(world.lines().len(), 8);
-    assert_eq!(world.verdict("h6"), Verdict::Programmed(Serial(5)));
+    assert_eq!(world.status("h6"), ClaimStatus::Programmed(Serial(5)));
     assert_eq!(world.updates, 4);
 }
 
@@ -76,12 +76,12 @@ fn many_sets_are_read_back_by_what_changed() {
     }
     let (_, sent) = write(&mut world);
     end(&mut world, sent);
-    let Some(Step::Catch(since, keys)) = next(&mut world) else {
+    let Some(Step::ReadChanges(since, keys)) = next(&mut world) else {
         panic!("they are many");
     };
     assert_eq!((since, keys.len()), (Serial(1), 3));
     // The server ignored the last of them without a word.
-    let steps = Steps {
+    let steps = Difference {
         to: records(&soa(2)).remove(0),
         removed: Vec::new(),
         added: [0, 1]
@@ -92,14 +92,14 @@ fn many_sets_are_read_back_by_what_changed() {
     };
     end(
         &mut world,
-        Completion::Caught(keys, Ok(Delta::Steps(steps))),
+        Completion::ChangesRead(keys, Ok(Delta::Difference(steps))),
     );
     while let Some(step) = next(&mut world) {
         assert_eq!(step, Step::Check, "nothing is written again at once");
         end(&mut world, Completion::Checked(Ok(Serial(2))));
     }
-    assert_eq!(world.verdict("h0"), Verdict::Programmed(Serial(2)));
-    assert!(matches!(world.verdict("h2"), Verdict::Failing(_)));
+    assert_eq!(world.status("h0"), ClaimStatus::Programmed(Serial(2)));
+    assert!(matches!(world.status("h2"), ClaimStatus::Failing(_)));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn what_was_seen_on_the_way_does_not_outlast_it() {
     ask(&mut world, 0, &three, &two);
     let (_, sent) = write(&mut world);
     end(&mut world, sent);
-    let Some(Step::Catch(since, keys)) = next(&mut world) else {
+    let Some(Step::ReadChanges(since, keys)) = next(&mut world) else {
         panic!("they are many");
     };
     assert_eq!(since, base);
@@ -140,7 +140,7 @@ fn what_was_seen_on_the_way_does_not_outlast_it() {
     let steps = net.steps(line(&soa(world.server[&name(ZONE)].serial.0)));
     end(
         &mut world,
-        Completion::Caught(keys, Ok(Delta::Steps(steps))),
+        Completion::ChangesRead(keys, Ok(Delta::Difference(steps))),
     );
     let updates = world.updates;
     world.settle();
@@ -156,7 +156,7 @@ fn what_was_seen_on_the_way_does_not_outlast_it() {
 fn a_server_that_sends_the_whole_zone_is_asked_for_sets_instead() {
     let crowd: Vec<String> = (100..120).map(|number| host(number, 9)).collect();
     let mut world = World::with_zone(&format!("{}\n{}", soa(1), crowd.join("\n")));
-    world.zones.limits.sets_caught_min = 2;
+    world.zones.limits.sets_by_changes_min = 2;
     world.settle();
     let mut steps = Vec::new();
     for round in 1..3 {
@@ -172,6 +172,6 @@ fn a_server_that_sends_the_whole_zone_is_asked_for_sets_instead() {
         steps.push(step);
         world.settle();
     }
-    assert!(matches!(steps[0], Step::Catch(..)), "{steps:?}");
+    assert!(matches!(steps[0], Step::ReadChanges(..)), "{steps:?}");
     assert!(matches!(steps[1], Step::Verify(_)), "{steps:?}");
 }

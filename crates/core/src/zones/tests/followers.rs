@@ -1,7 +1,7 @@
 //! Several servers, and the records of the zone itself.
 
 use super::*;
-use crate::fleet::{Member, Role};
+use crate::fleet::{Role, ServerInfo};
 use crate::zones::Going;
 
 pub(super) const APEX: &str = "example.com. 60 IN SOA ns1.example.com. admin.example.com. 7 60 60 60 60\n\
@@ -9,12 +9,12 @@ pub(super) const APEX: &str = "example.com. 60 IN SOA ns1.example.com. admin.exa
                     ns1.example.com. 60 IN A 192.0.2.53";
 
 pub(super) fn with_followers(roles: &[Role]) -> World {
-    let member = |role: &Role| Member {
+    let info = |role: &Role| ServerInfo {
         address: "192.0.2.2:53".into(),
         role: *role,
     };
     World {
-        zones: Zones::new(Limits::default(), roles.iter().map(member).collect()),
+        zones: Zones::new(Limits::default(), roles.iter().map(info).collect()),
         ..World::new()
     }
 }
@@ -61,8 +61,8 @@ fn a_set_is_programmed_only_when_every_server_has_it() {
     world.pass(Duration::from_millis(500));
     assert_eq!(world.zones.event(&object("www")), None);
     world.pass(Duration::from_secs(2));
-    let Verdict::Lagging(fault) = world.verdict("www") else {
-        panic!("{:?}", world.verdict("www"));
+    let ClaimStatus::Lagging(fault) = world.status("www") else {
+        panic!("{:?}", world.status("www"));
     };
     assert!(
         fault.message.contains("192.0.2.2:53 has serial 7, not 8"),
@@ -72,7 +72,7 @@ fn a_set_is_programmed_only_when_every_server_has_it() {
 
     world.serials.clear();
     world.pass(Duration::from_secs(5));
-    assert_eq!(world.verdict("www"), Verdict::Programmed(Serial(8)));
+    assert_eq!(world.status("www"), ClaimStatus::Programmed(Serial(8)));
     assert_eq!(state(&world), ZoneState::Ready);
 }
 
@@ -87,7 +87,7 @@ fn a_server_that_fails_for_a_moment_is_not_told_of() {
     assert_eq!(world.zones.event(&object("www")), None);
     world.serials.clear();
     world.pass(Duration::from_secs(5));
-    assert!(matches!(world.verdict("www"), Verdict::Programmed(_)));
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_new_zone_waits_for_its_objects_to_carry_what_they_ask_for() {
     world.zones.declare(uncarried);
     world.pass(Duration::ZERO);
     assert!(world.server.is_empty(), "nothing is served yet");
-    assert_eq!(world.verdict("www"), Verdict::Admissible);
+    assert_eq!(world.status("www"), ClaimStatus::Admissible);
     world.zones.declare(carried);
     world.pass(Duration::from_secs(5));
     assert!(world.lines().contains(&WWW.to_owned()));

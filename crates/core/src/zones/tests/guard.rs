@@ -1,7 +1,7 @@
 //! What is held, what is let through, and what others write.
 
 use super::*;
-use crate::delta::Steps;
+use crate::delta::Difference;
 
 fn host(number: usize) -> String {
     format!("h{number}.example.com. 60 IN A 192.0.2.{number}")
@@ -133,7 +133,7 @@ fn a_set_that_is_wanted_again_is_no_longer_held() {
     world.zones.declare(declare("h0", 3, &host(0), &host(0)));
     world.settle();
     assert_eq!(held(&world).expect("the rest is held").removals, before - 1);
-    assert!(matches!(world.verdict("h0"), Verdict::Programmed(_)));
+    assert!(matches!(world.status("h0"), ClaimStatus::Programmed(_)));
 }
 
 #[test]
@@ -278,9 +278,9 @@ fn what_others_did_since_is_taken_in_step_by_step() {
     for zone in world.zones.take_work() {
         while let Some(step) = world.zones.next_step(&zone, world.now) {
             let completion = match &step {
-                Step::Catch(_, keys) => Completion::Caught(
+                Step::ReadChanges(_, keys) => Completion::ChangesRead(
                     keys.clone(),
-                    Ok(Delta::Steps(Steps {
+                    Ok(Delta::Difference(Difference {
                         to: records(&to).remove(0),
                         removed: vec![ours.clone()],
                         added: vec![theirs.clone()],
@@ -303,7 +303,9 @@ fn what_others_did_since_is_taken_in_step_by_step() {
         }
     }
     assert!(
-        steps.iter().any(|step| matches!(step, Step::Catch(..))),
+        steps
+            .iter()
+            .any(|step| matches!(step, Step::ReadChanges(..))),
         "{steps:?}"
     );
     assert!(!steps.contains(&Step::Read), "{steps:?}");
@@ -338,7 +340,7 @@ fn what_is_held_goes_with_a_zone_that_is_taken_back() {
     }
     world.settle();
     assert!(held(&world).is_some());
-    world.zones.retire_zone(&name(ZONE));
+    world.zones.undeclare_zone(&name(ZONE));
     world.settle();
     assert_eq!(world.lines(), Vec::<String>::new());
     let gone = world.zones.zone_event(&name(ZONE)).map(|event| event.state);

@@ -107,7 +107,7 @@ fn nothing_goes_from_a_zone_that_is_held_and_all_of_it_comes_back() {
     world.zones.declare_zone(served());
     world.zones.declare(declare("www", 1, WWW, WWW));
     world.settle();
-    assert!(matches!(world.verdict("www"), Verdict::Programmed(_)));
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
     assert_eq!(world.server[&name(ZONE)].serial, serial);
     assert!(world.lines().contains(&THEIRS.to_owned()));
     // Guarded as any other: one record may go.

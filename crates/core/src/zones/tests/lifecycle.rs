@@ -68,7 +68,7 @@ fn a_zone_that_the_server_lacks_is_told_and_opens_once_it_is_there() {
         let completion = world.carry_out(&zone, step);
         world.zones.complete(&zone, completion, world.now);
     }
-    assert!(matches!(world.verdict("www"), Verdict::ZoneNotReady(_)));
+    assert!(matches!(world.status("www"), ClaimStatus::ZoneNotReady(_)));
     world.server.insert(name(ZONE), content(""));
     world.settle();
     assert_eq!(world.lines(), [WWW]);
@@ -83,7 +83,7 @@ fn a_served_zone_starts_with_its_records_inside() {
         .declare_zone(zone_declaration(Hosting::Served(Vec::new())));
     world.settle();
     assert_eq!((world.lines(), world.updates), (vec![WWW.to_owned()], 0));
-    world.zones.retire_zone(&name(ZONE));
+    world.zones.undeclare_zone(&name(ZONE));
     world.settle();
     assert!(world.server.is_empty());
     let event = world
@@ -91,7 +91,7 @@ fn a_served_zone_starts_with_its_records_inside() {
         .zone_event(&name(ZONE))
         .expect("the zone is known");
     assert_eq!(event.state, ZoneState::Gone);
-    assert_eq!(world.verdict("www"), Verdict::NoZone);
+    assert_eq!(world.status("www"), ClaimStatus::NoZone);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_zone_of_others_keeps_what_is_not_ours_when_it_is_retired() {
     let mut world = World::with_zone(foreign);
     world.zones.declare(declare("www", 1, WWW, ""));
     world.settle();
-    world.zones.retire_zone(&name(ZONE));
+    world.zones.undeclare_zone(&name(ZONE));
     world.settle();
     assert_eq!(world.lines(), [foreign]);
 }
@@ -137,7 +137,7 @@ fn a_line_that_moves_to_a_zone_below_leaves_the_one_above() {
     world.settle();
     assert_eq!(world.lines(), [beside]);
     assert_eq!(world.server[&below].sets.len(), 1);
-    assert!(matches!(world.verdict("www"), Verdict::Programmed(_)));
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_claim_that_comes_after_its_zone_is_gone_holds_up_nobody() {
     let mut world = World::with_zone("");
     world.zones.declare(declare("www", 1, WWW, ""));
     world.settle();
-    world.zones.retire_zone(&name(ZONE));
+    world.zones.undeclare_zone(&name(ZONE));
     world.zones.declare(declare("www", 1, "", WWW));
     world.settle();
     world.zones.take_events();

@@ -11,7 +11,7 @@ impl World {
         self.server[&name(ZONE)].serial
     }
 
-    /// Somebody else writes a record on the lead.
+    /// Somebody else writes a record on the leader.
     fn write(&mut self, line: &str) {
         let content = self.server.get_mut(&name(ZONE)).expect("the zone is there");
         for record in records(line) {
@@ -170,7 +170,7 @@ fn what_another_server_still_has_is_put_back_after_a_restart() {
     let newer = format!("{}\n{THEIRS}\n{API}", APEX.replace(" 7 60", " 49 60"));
     world.others = Some(content(&newer));
     world.serials.insert(0, Ok(Serial(49)));
-    // It withdrew its record from the lead, and waits for the secondary to hear of it.
+    // It withdrew its record from the leader, and waits for the secondary to hear of it.
     world.zones.declare(declare("api", 1, "", API));
     world.zones.declare_zone(with_floor(49));
     world.pass(Duration::from_millis(500));
@@ -189,11 +189,11 @@ fn nothing_is_ready_while_another_server_has_an_older_version_with_a_newer_seria
     world.pass(Duration::from_secs(3));
     assert!(world.serial().newer_than(Serial(50)));
     assert!(matches!(state(&world), ZoneState::Degraded(_)));
-    assert!(matches!(world.verdict("www"), Verdict::Lagging(_)));
+    assert!(matches!(world.status("www"), ClaimStatus::Lagging(_)));
     world.serials.clear();
     world.pass(Duration::from_secs(5));
     assert_eq!(state(&world), ZoneState::Ready);
-    assert!(matches!(world.verdict("www"), Verdict::Programmed(_)));
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
 }
 
 #[test]
@@ -252,5 +252,5 @@ fn a_silent_server_is_told_of_every_zone_and_taken_back_when_it_answers() {
     world.zones.hear(1, Ok(()), world.now);
     world.pass(Duration::from_millis(300));
     assert_eq!(state(&world), ZoneState::Ready);
-    assert!(matches!(world.verdict("www"), Verdict::Programmed(_)));
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
 }

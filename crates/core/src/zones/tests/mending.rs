@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Verdict, WWW, WWW2, World, ZONE, ZoneContent, content, declare, name, object};
+use super::{ClaimStatus, WWW, WWW2, World, ZONE, ZoneContent, content, declare, name, object};
 use crate::{RecordKey, RecordType, Serial};
 
 const FOREIGN: &str = "mail.example.com. 60 IN A 192.0.2.9";
@@ -60,7 +60,7 @@ fn a_set_that_we_have_had_is_mended_whole() {
         let mut world = with(ours);
         overwrite(&mut world, &theirs);
         assert_eq!(served(&world), [ours], "after {theirs:?}");
-        assert!(matches!(world.verdict("www"), Verdict::Programmed(_)));
+        assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
     }
 }
 
@@ -91,7 +91,7 @@ fn a_set_that_we_never_had_stays_though_its_object_carries_a_line_of_it() {
         world.zones.declare(declare("www", 1, WWW, ""));
         world.settle();
         assert_eq!(served(&world), [theirs]);
-        assert_eq!(world.verdict("www"), Verdict::NotOwned);
+        assert_eq!(world.status("www"), ClaimStatus::NotOwned);
     }
 }
 
@@ -100,7 +100,7 @@ fn a_claim_is_published_when_what_stood_in_its_way_is_gone() {
     let mut world = World::with_zone(&format!("{FOREIGN}\n{ALIAS}"));
     world.zones.declare(declare("www", 1, WWW, ""));
     world.settle();
-    assert_eq!(world.verdict("www"), Verdict::NotOwned);
+    assert_eq!(world.status("www"), ClaimStatus::NotOwned);
     overwrite(&mut world, "");
     assert_eq!(served(&world), [WWW]);
 }
@@ -144,8 +144,8 @@ fn whoever_writes_over_us_for_ever_is_answered_less_and_less_often() {
         "{updates} updates in 300 seconds"
     );
     let event = world.zones.event(&object("www")).expect("it is told");
-    let Verdict::Failing(fault) = &event.outcomes[0].verdict else {
-        panic!("{:?}", event.outcomes[0].verdict);
+    let ClaimStatus::Failing(fault) = &event.outcomes[0].status else {
+        panic!("{:?}", event.outcomes[0].status);
     };
     assert!(fault.message.contains("198.51.100.9"), "{}", fault.message);
     world.now += Duration::from_mins(2);

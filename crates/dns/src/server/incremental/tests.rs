@@ -34,7 +34,7 @@ fn sequences_are_condensed_to_their_net_effect() {
         vec![a("ttl", 90), a("brief", 60), soa(2), a("brief", 60)],
         vec![a("back", 60), soa(3), a("new", 60), a("back", 60), soa(3)],
     ];
-    let Some(Delta::Steps(steps)) = heard(&lines.concat()) else {
+    let Some(Delta::Difference(steps)) = heard(&lines.concat()) else {
         panic!("not understood");
     };
     assert_eq!(steps.to.to_string(), soa(3));
@@ -82,7 +82,7 @@ fn the_way_between_two_contents_leads_there() {
     };
     let from = content(&[soa(2), a("old", 60), a("same", 60), a("ttl", 60), soa(2)]);
     let to = content(&[soa(5), a("new", 60), a("same", 60), a("ttl", 90), soa(5)]);
-    let steps = Steps::between(&zone(), &from, &to).unwrap();
+    let steps = Difference::between(&zone(), &from, &to).unwrap();
     assert_eq!(steps.to.to_string(), soa(5));
     assert_eq!(shown(&steps.removed), [a("old", 60), a("ttl", 60)]);
     assert_eq!(shown(&steps.added), [a("new", 60), a("ttl", 90)]);
@@ -91,7 +91,7 @@ fn the_way_between_two_contents_leads_there() {
 #[test]
 fn mirrored_name_servers_come_before_the_old_ones_go() {
     let line = |text: &str| text.parse::<Record>().unwrap();
-    let steps = Steps {
+    let steps = Difference {
         to: line(&soa(2)),
         removed: vec![
             line(&a("ttl", 60)),
@@ -118,7 +118,7 @@ fn mirrored_name_servers_come_before_the_old_ones_go() {
 #[tokio::test]
 async fn steps_that_do_not_lead_forwards_are_not_sent() {
     let line = |text: &str| text.parse::<Record>().unwrap();
-    let steps = Steps {
+    let steps = Difference {
         to: line(&soa(2)),
         removed: Vec::new(),
         added: Vec::new(),

@@ -3,20 +3,20 @@
 /// A sorted set that keeps a single thing in place: of a hundred thousand sets with one thing each, every
 /// allocation would be felt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Few<T> {
+pub enum SmallSet<T> {
     /// Exactly one.
     One(T),
     /// None or several, sorted.
     Many(Box<[T]>),
 }
 
-impl<T> Default for Few<T> {
+impl<T> Default for SmallSet<T> {
     fn default() -> Self {
         Self::Many(Box::default())
     }
 }
 
-impl<T: Ord> Few<T> {
+impl<T: Ord> SmallSet<T> {
     /// All of them, sorted.
     #[must_use]
     pub fn as_slice(&self) -> &[T] {
@@ -73,7 +73,7 @@ impl<T: Ord> Few<T> {
     }
 }
 
-impl<T: Ord> FromIterator<T> for Few<T> {
+impl<T: Ord> FromIterator<T> for SmallSet<T> {
     fn from_iter<I: IntoIterator<Item = T>>(all: I) -> Self {
         let mut all: Vec<T> = all.into_iter().collect();
         all.sort_unstable();
@@ -82,7 +82,7 @@ impl<T: Ord> FromIterator<T> for Few<T> {
     }
 }
 
-impl<'a, T: Ord> IntoIterator for &'a Few<T> {
+impl<'a, T: Ord> IntoIterator for &'a SmallSet<T> {
     type Item = &'a T;
     type IntoIter = std::slice::Iter<'a, T>;
 
@@ -102,7 +102,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_set(acts in prop::collection::vec((any::<bool>(), 0_u8..5), 0..20)) {
-            let (mut few, mut set) = (Few::default(), BTreeSet::new());
+            let (mut few, mut set) = (SmallSet::default(), BTreeSet::new());
             for (comes, one) in acts {
                 if comes {
                     few.insert(one);
@@ -114,7 +114,7 @@ mod tests {
                 prop_assert!(few.iter().eq(&set));
                 prop_assert_eq!(&few, &set.iter().rev().copied().collect());
                 prop_assert_eq!(few.is_empty(), set.is_empty());
-                prop_assert_eq!(matches!(few, Few::One(_)), set.len() == 1);
+                prop_assert_eq!(matches!(few, SmallSet::One(_)), set.len() == 1);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 /// Fills the nodes of a map or set: one that was filled in order, as lists are read, has them half
 /// empty. It costs a comparison or two of every entry, so it is done before work begins and not during it.
-pub fn pack<T>(all: &mut T)
+pub fn compact<T>(all: &mut T)
 where
     T: Default + IntoIterator + FromIterator<T::Item>,
 {
@@ -19,7 +19,7 @@ mod tests {
     fn what_is_packed_is_as_it_was() {
         let all: BTreeMap<u32, u32> = (0..1000).map(|one| (one * 7919 % 1009, one)).collect();
         let mut packed = all.clone();
-        pack(&mut packed);
+        compact(&mut packed);
         assert_eq!(packed, all);
     }
 }

@@ -16,7 +16,7 @@ use crate::{
 
 /// What became of one claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ClaimStatus {
     /// On its way; nothing to tell yet.
     Queued,
     /// Nothing stands in its way; it is written once its object carries it.
@@ -40,7 +40,7 @@ pub enum Verdict {
     Rejected(Fault),
     /// It did not work and is tried again.
     Failing(Fault),
-    /// Served by the lead and verified there, and some other server is late.
+    /// Served by the leader and verified there, and some other server is late.
     Lagging(Fault),
     /// It stands in the zone, but whoever asks for it is answered from elsewhere.
     Occluded(Cut),
@@ -48,13 +48,13 @@ pub enum Verdict {
 
 /// What became of one claim of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClaimOutcome {
+pub struct ClaimReceipt {
     /// The servers on which it is claimed.
     pub group: Group,
     /// The claim.
     pub claim: Claim,
     /// What became of it.
-    pub verdict: Verdict,
+    pub status: ClaimStatus,
     /// The TTL of the set, which is the lowest that is asked for.
     pub ttl: u32,
     /// What others did to it and was put right, if anything lately.
@@ -74,7 +74,7 @@ pub enum Withdrawal {
 
 /// The receipt of one object: what became of each of its claims, at which generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SyncEvent {
+pub struct Receipt {
     /// The object.
     pub owner: Id,
     /// The generation that was declared.
@@ -82,7 +82,7 @@ pub struct SyncEvent {
     /// The revision that was declared.
     pub revision: u64,
     /// Claim by claim, in the order of the declaration.
-    pub outcomes: Vec<ClaimOutcome>,
+    pub outcomes: Vec<ClaimReceipt>,
     /// What is left of earlier wishes.
     pub withdrawal: Withdrawal,
 }
@@ -104,7 +104,7 @@ pub enum ZoneState {
 
 /// The receipt of one zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ZoneEvent {
+pub struct ZoneReceipt {
     /// Which zone.
     pub zone: ZoneKey,
     /// How it is.
@@ -126,14 +126,14 @@ pub struct ZoneEvent {
     pub waits: bool,
     /// The other servers.
     pub followers: Vec<FollowerState>,
-    /// The serial at which the lead lost data in this process's time that it has again.
+    /// The serial at which the leader lost data in this process's time that it has again.
     pub mended: Option<Serial>,
 }
 
 impl Zones {
     /// What changed for objects since the last call; an object whose claims are still on their way
     /// is told of later.
-    pub fn take_events(&mut self) -> Vec<SyncEvent> {
+    pub fn take_events(&mut self) -> Vec<Receipt> {
         self.tell_cuts();
         let owners = std::mem::take(&mut self.owner_news);
         owners
@@ -143,7 +143,7 @@ impl Zones {
     }
 
     /// What changed for zones since the last call.
-    pub fn take_zone_events(&mut self) -> Vec<ZoneEvent> {
+    pub fn take_zone_events(&mut self) -> Vec<ZoneReceipt> {
         let names = std::mem::take(&mut self.zone_news);
         for name in &names {
             if let Some(zone) = self.known.get_mut(name) {
@@ -166,7 +166,7 @@ impl Zones {
         events
     }
 
-    /// The positions of the followers that do not have the serial that the lead has of a zone; none
+    /// The positions of the followers that do not have the serial that the leader has of a zone; none
     /// of a zone that is retired.
     #[must_use]
     pub fn behind(&self, name: &Name) -> Vec<usize> {
@@ -177,7 +177,7 @@ impl Zones {
 
     /// How one zone is now.
     #[must_use]
-    pub fn zone_event(&self, name: &Name) -> Option<ZoneEvent> {
+    pub fn zone_event(&self, name: &Name) -> Option<ZoneReceipt> {
         let zone = self.known.get(name)?;
         let state = match (zone.parent.phase(), self.fault_of(zone)) {
             (Phase::Gone, _) => ZoneState::Gone,
@@ -200,11 +200,11 @@ impl Zones {
                 None,
             ) => match self.lateness_of(zone) {
                 Some(late) => ZoneState::Degraded(late),
-                None if zone.spreading.is_opening() => ZoneState::Opening,
+                None if zone.propagation.is_opening() => ZoneState::Opening,
                 None => ZoneState::Ready,
             },
         };
-        Some(ZoneEvent {
+        Some(ZoneReceipt {
             zone: ZoneKey {
                 name: name.clone(),
                 group: self.group.clone(),
@@ -225,21 +225,21 @@ impl Zones {
 
     /// What became of one object's claims, or `None` while something is still on its way.
     #[must_use]
-    pub fn event(&self, owner: &ObjectRef) -> Option<SyncEvent> {
+    pub fn event(&self, owner: &ObjectRef) -> Option<Receipt> {
         let declaration = self.owners.get(owner)?;
         let mut outcomes = Vec::with_capacity(declaration.claims.len());
         for (index, claim) in (0..).zip(&declaration.claims) {
-            let verdict = self.verdict(&declaration.owner, index, claim);
-            if verdict == Verdict::Queued {
+            let status = self.status(&declaration.owner, index, claim);
+            if status == ClaimStatus::Queued {
                 return None;
             }
             let zone = self.known.get(&claim.zone);
             let desired = zone.and_then(|zone| zone.parent.desired(&claim.key));
-            outcomes.push(ClaimOutcome {
+            outcomes.push(ClaimReceipt {
                 group: self.group.clone(),
                 ttl: desired.map_or(claim.ttl, |set| set.ttl),
                 claim: claim.clone(),
-                verdict,
+                status,
                 mended: zone.and_then(|zone| zone.mended(&claim.key)),
             });
         }
@@ -247,7 +247,7 @@ impl Zones {
         if withdrawal == Withdrawal::Pending {
             return None;
         }
-        Some(SyncEvent {
+        Some(Receipt {
             owner: Id::clone(&declaration.owner),
             generation: declaration.generation,
             revision: declaration.revision,
@@ -256,13 +256,13 @@ impl Zones {
         })
     }
 
-    fn verdict(&self, owner: &Id, index: u32, claim: &Claim) -> Verdict {
+    fn status(&self, owner: &Id, index: u32, claim: &Claim) -> ClaimStatus {
         let Some(zone) = self
             .known
             .get(&claim.zone)
             .filter(|zone| zone.declared.is_some())
         else {
-            return Verdict::NoZone;
+            return ClaimStatus::NoZone;
         };
         if self
             .unadmitted
@@ -279,7 +279,7 @@ impl Zones {
                 .find(|loser| loser.owner == *owner && loser.index == index)
         });
         if let Some(loser) = lost {
-            return Verdict::Conflict {
+            return ClaimStatus::Conflict {
                 winner: loser.winner.clone(),
                 held: loser.held,
             };
@@ -287,35 +287,37 @@ impl Zones {
         let cut = self.cut_over(zone, &claim.zone, &claim.key);
         // A server that answers from elsewhere shows nothing of what was written here.
         if let Some(cut @ Cut::Zone(_)) = cut {
-            return Verdict::Occluded(cut);
+            return ClaimStatus::Occluded(cut);
         }
-        if let Some(sick) = zone.sick.get(&claim.key) {
-            return sick.verdict.clone();
+        if let Some(quarantined) = zone.quarantined.get(&claim.key) {
+            return quarantined.status.clone();
         }
         let settled = zone.parent.is_open() && !zone.parent.is_unsettled(&claim.key);
-        if settled && zone.spreading.holds(&claim.key) {
+        if settled && zone.propagation.holds(&claim.key) {
             let late = self.lateness_of(zone);
-            return late.map_or(Verdict::Queued, Verdict::Lagging);
+            return late.map_or(ClaimStatus::Queued, ClaimStatus::Lagging);
         }
         match (self.fault_of(zone), settled, zone.serial) {
-            (_, true, Some(serial)) => cut.map_or(Verdict::Programmed(serial), Verdict::Occluded),
-            (Some(fault), _, _) if zone.parent.is_open() => Verdict::Failing(fault.clone()),
-            (Some(fault), _, _) => Verdict::ZoneNotReady(fault.clone()),
-            (None, _, _) => Verdict::Queued,
+            (_, true, Some(serial)) => {
+                cut.map_or(ClaimStatus::Programmed(serial), ClaimStatus::Occluded)
+            }
+            (Some(fault), _, _) if zone.parent.is_open() => ClaimStatus::Failing(fault.clone()),
+            (Some(fault), _, _) => ClaimStatus::ZoneNotReady(fault.clone()),
+            (None, _, _) => ClaimStatus::Queued,
         }
     }
 
     /// Whether a claim that its object does not carry yet may be carried: not where a record stands
     /// that somebody else wrote, be it the same, or it would be taken for ours ever after.
-    fn admission(&self, zone: &Zone, claim: &Claim, adoption: Adoption) -> Verdict {
-        if zone.vacant.is_some() {
-            return Verdict::Admissible;
+    fn admission(&self, zone: &Zone, claim: &Claim, adoption: Adoption) -> ClaimStatus {
+        if zone.missing_since.is_some() {
+            return ClaimStatus::Admissible;
         }
         if !zone.parent.is_open() {
             return zone
                 .fault
                 .clone()
-                .map_or(Verdict::Queued, Verdict::ZoneNotReady);
+                .map_or(ClaimStatus::Queued, ClaimStatus::ZoneNotReady);
         }
         let standing = zone
             .parent
@@ -333,9 +335,9 @@ impl Zones {
             && standing.iter().all(is_asked);
         let adopted = known || self.is_adopted(zone, &claim.key);
         if self.is_barred(zone, &claim.key) || (taken && !adopted) {
-            return Verdict::NotOwned;
+            return ClaimStatus::NotOwned;
         }
-        Verdict::Admissible
+        ClaimStatus::Admissible
     }
 
     /// Whether some object asks for this line.
@@ -385,19 +387,19 @@ fn remains(zone: &Zone, key: &RecordKey, record: &Record) -> Withdrawal {
         .parent
         .desired(key)
         .is_some_and(|set| set.data().contains(&record.data));
-    let flying = zone.flights.contains_key(key);
-    if !(unknown || flying || (standing && !shared)) {
-        return zone.lingers(key);
+    let in_flight = zone.in_flight.contains_key(key);
+    if !(unknown || in_flight || (standing && !shared)) {
+        return zone.still_on_followers(key);
     }
-    if let Some(sick) = zone.sick.get(key)
-        && let Verdict::Rejected(fault) | Verdict::Failing(fault) = &sick.verdict
+    if let Some(quarantined) = zone.quarantined.get(key)
+        && let ClaimStatus::Rejected(fault) | ClaimStatus::Failing(fault) = &quarantined.status
     {
         return Withdrawal::Failing(fault.clone());
     }
     match &zone.fault {
         // A zone that the server does not have holds nothing. One that is ours is about to be made again,
         // with what other servers still have.
-        Some(fault) if unknown && fault.kind == FaultKind::NoSuchZone && !zone.served => {
+        Some(fault) if unknown && fault.kind == FaultKind::NoSuchZone && !zone.created_by_us => {
             Withdrawal::Done
         }
         Some(fault) => Withdrawal::Failing(fault.clone()),

@@ -9,27 +9,27 @@ use crate::{
     claim::Declaration,
     group::Group,
     object::{Id, ObjectRef},
-    zones::{SyncEvent, Withdrawal},
+    zones::{Receipt, Withdrawal},
 };
 
 /// What one object asks of one group, or has there.
-pub type Part = (Group, Declaration);
+pub type GroupDeclaration = (Group, Declaration);
 
 /// The objects that are not just in [`Group::UNNAMED`], with the parts of those in several.
 #[derive(Debug, Default)]
-pub struct Parts(BTreeMap<Id, Home>);
+pub struct Placements(BTreeMap<Id, Placement>);
 
 #[derive(Debug)]
-enum Home {
+enum Placement {
     One(Group),
     /// What the last declaration was, and the newest receipt of each part.
     Many {
         revision: u64,
-        receipts: BTreeMap<Group, Option<SyncEvent>>,
+        receipts: BTreeMap<Group, Option<Receipt>>,
     },
 }
 
-impl Home {
+impl Placement {
     fn has(&self, group: &Group) -> bool {
         match self {
             Self::One(one) => one == group,
@@ -45,16 +45,16 @@ impl Home {
     }
 }
 
-impl Parts {
+impl Placements {
     /// Takes in what an object declares in which groups, and returns the groups that have to forget
     /// it.
-    pub fn declare(&mut self, parts: &[Part]) -> Vec<Group> {
+    pub fn declare(&mut self, parts: &[GroupDeclaration]) -> Vec<Group> {
         let Some((group, first)) = parts.first() else {
             return Vec::new();
         };
-        let home = match parts {
-            [_] => Home::One(group.clone()),
-            _ => Home::Many {
+        let placement = match parts {
+            [_] => Placement::One(group.clone()),
+            _ => Placement::Many {
                 revision: first.revision,
                 receipts: parts
                     .iter()
@@ -63,26 +63,26 @@ impl Parts {
             },
         };
         let before = self.0.remove(&first.owner);
-        let before = before.map_or_else(|| vec![Group::UNNAMED], Home::groups);
+        let before = before.map_or_else(|| vec![Group::UNNAMED], Placement::groups);
         let left = before
             .into_iter()
-            .filter(|group| !home.has(group))
+            .filter(|group| !placement.has(group))
             .collect();
-        if !matches!(&home, Home::One(group) if *group == Group::UNNAMED) {
-            self.0.insert(Id::clone(&first.owner), home);
+        if !matches!(&placement, Placement::One(group) if *group == Group::UNNAMED) {
+            self.0.insert(Id::clone(&first.owner), placement);
         }
         left
     }
 
     /// Takes in that an object is gone, and returns the groups that have to forget it.
     pub fn forget(&mut self, owner: &ObjectRef) -> Vec<Group> {
-        let home = self.0.remove(owner);
-        home.map_or_else(|| vec![Group::UNNAMED], Home::groups)
+        let placement = self.0.remove(owner);
+        placement.map_or_else(|| vec![Group::UNNAMED], Placement::groups)
     }
 
     /// Takes in the receipt of one part, and returns that of the whole object once each part has one.
-    pub fn receive(&mut self, group: &Group, event: SyncEvent) -> Option<SyncEvent> {
-        let Some(Home::Many { revision, receipts }) = self.0.get_mut(&event.owner) else {
+    pub fn receive(&mut self, group: &Group, event: Receipt) -> Option<Receipt> {
+        let Some(Placement::Many { revision, receipts }) = self.0.get_mut(&event.owner) else {
             return Some(event);
         };
         let receipt = receipts.get_mut(group)?;
@@ -90,7 +90,7 @@ impl Parts {
             return None;
         }
         *receipt = Some(event);
-        let all: Option<Vec<&SyncEvent>> = receipts.values().map(Option::as_ref).collect();
+        let all: Option<Vec<&Receipt>> = receipts.values().map(Option::as_ref).collect();
         all?.into_iter().cloned().reduce(|mut whole, part| {
             whole.outcomes.extend(part.outcomes);
             if whole.withdrawal == Withdrawal::Done {
@@ -119,7 +119,7 @@ mod tests {
         })
     }
 
-    fn parts(revision: u64, groups: &[&str]) -> Vec<Part> {
+    fn parts(revision: u64, groups: &[&str]) -> Vec<GroupDeclaration> {
         let part = |group: &&str| {
             let declaration = Declaration {
                 owner: www(),
@@ -143,8 +143,8 @@ mod tests {
         }
     }
 
-    fn receipt(revision: u64, withdrawal: Withdrawal) -> SyncEvent {
-        SyncEvent {
+    fn receipt(revision: u64, withdrawal: Withdrawal) -> Receipt {
+        Receipt {
             owner: www(),
             generation: 1,
             revision,
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn an_object_that_moves_is_forgotten_where_it_was() {
-        let mut all = Parts::default();
+        let mut all = Placements::default();
         assert_eq!(all.declare(&parts(1, &[""])), []);
         assert_eq!(all.declare(&parts(2, &["", "a"])), []);
         assert_eq!(all.declare(&parts(3, &["a"])), [Group::UNNAMED]);
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_receipt_of_several_parts_waits_for_each_and_is_as_good_as_the_worst() {
-        let mut all = Parts::default();
+        let mut all = Placements::default();
         all.declare(&parts(1, &["a", "b"]));
         let down = || Withdrawal::Failing(Fault::new(FaultKind::Unreachable, "down"));
         assert_eq!(all.receive(&of("b"), receipt(1, down())), None);
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_receipt_of_an_earlier_declaration_or_of_another_group_is_of_no_use() {
-        let mut all = Parts::default();
+        let mut all = Placements::default();
         all.declare(&parts(1, &["a", "b"]));
         all.receive(&of("a"), receipt(1, Withdrawal::Done));
         all.declare(&parts(2, &["a", "b"]));
