@@ -7,10 +7,10 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use bindery_bind::Named;
 use bindery_core::Name;
 use bindery_e2e::http::{Call, Http};
 use bindery_e2e::kubernetes::Kubernetes;
-use bindery_embedded::bind::Named;
 use bindery_engine::ports::ZoneHost as _;
 use futures::{StreamExt as _, TryStreamExt as _};
 use http::Method;

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
+use bindery_apiserver::{EmbeddedApi, Options, ServeOptions, System};
+use bindery_bind::{self as bind, Named};
 use bindery_core::record::{Record, Soa};
 use bindery_core::{Name, RecordData};
 use bindery_dns::Key;
-use bindery_embedded::bind::{self, Named};
-use bindery_embedded::{EmbeddedApi, Options, Role, ServeOptions, System};
+use bindery_dns::local::Replication;
 use bindery_engine::ports::ZoneHost as _;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -314,7 +315,7 @@ pub(crate) async fn start_named(folder: &Path, address: SocketAddr) -> Result<Na
         folder: folder.join("named"),
         address,
         key,
-        role: Role::default(),
+        role: Replication::default(),
         clock: Arc::new(|| {
             let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
             since.map_or(0, |since| since.as_secs())

@@ -10,9 +10,9 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use bindery_apiserver::{EmbeddedApi, Identity, Open, Options, System};
 use bindery_core::Group;
 use bindery_dns::Key;
-use bindery_embedded::{EmbeddedApi, Identity, Open, Options, System};
 use sha2::{Digest as _, Sha256};
 
 pub(crate) use lost::Lost;

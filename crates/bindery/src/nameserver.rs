@@ -1,21 +1,21 @@
 //! The name servers that `up` runs: `named` where it is installed, else the built-in one.
 
-mod named;
-
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
+use bindery_apiserver::System;
+use bindery_bind::NamedSupervisor;
 use bindery_core::fleet::{Role, ServerInfo};
 use bindery_core::{FaultKind, Group, Name};
+use bindery_dns::local::Replication;
 use bindery_dns::{Clock, Key};
-use bindery_embedded::System;
-use bindery_embedded::nameserver::{self, BuiltinServer, Sockets};
 use bindery_engine::ports::{NameServer, ZoneHost};
 use bindery_engine::{ServerHandle, Servers};
+use bindery_nameserver::{self as nameserver, BuiltinServer, Sockets};
 use futures::future::BoxFuture;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -66,7 +66,7 @@ pub(crate) struct Wanted<'a> {
 struct One<'a> {
     server: Server,
     address: SocketAddr,
-    role: bindery_embedded::Role,
+    role: Replication,
     /// What is added to the name of its folder.
     suffix: String,
     data: &'a Path,
@@ -116,10 +116,10 @@ async fn start_group(
     running: &mut Running,
 ) -> Result<Servers> {
     let reached = |all: &[SocketAddr]| all.iter().copied().map(reachable).collect::<Vec<_>>();
-    let primary = || bindery_embedded::Role::Primary {
+    let primary = || Replication::Primary {
         notify: reached(secondaries),
     };
-    let secondary = || bindery_embedded::Role::Secondary {
+    let secondary = || Replication::Secondary {
         primaries: reached(primaries),
     };
     let primaries = primaries.iter().map(|at| (at, Role::Primary, primary()));
@@ -206,7 +206,7 @@ fn addresses(first: SocketAddr, count: usize) -> Result<Vec<SocketAddr>> {
 async fn start_one(wanted: One<'_>) -> Result<RunningOne> {
     let found = match wanted.server {
         Server::Builtin => None,
-        Server::Auto | Server::Named => bindery_embedded::bind::find_named(),
+        Server::Auto | Server::Named => bindery_bind::find_named(),
     };
     match (wanted.server, found) {
         (Server::Named, None) => bail!(
@@ -214,7 +214,7 @@ async fn start_one(wanted: One<'_>) -> Result<RunningOne> {
         ),
         (Server::Auto | Server::Builtin, None) => start_builtin(wanted).await,
         (Server::Auto | Server::Named | Server::Builtin, Some(program)) => {
-            named::start(program, wanted).await
+            start_named(program, wanted).await
         }
     }
 }
@@ -253,6 +253,30 @@ pub(crate) async fn watch_answers(
             () = sleep(pause) => {}
         }
     }
+}
+
+async fn start_named(program: PathBuf, wanted: One<'_>) -> Result<RunningOne> {
+    let what = format!("BIND, {}", program.display());
+    let options = bindery_bind::Options {
+        program,
+        folder: wanted.data.join(format!("named{}", wanted.suffix)),
+        address: wanted.address,
+        key: wanted.key.clone(),
+        role: wanted.role,
+        clock: clock(),
+        random: Arc::new(System::secret),
+    };
+    let named = NamedSupervisor::start(options)
+        .await
+        .context("cannot start the name server")?;
+    let address = named.address();
+    Ok(RunningOne {
+        address,
+        what,
+        server: Arc::new(client(address, wanted.key)),
+        host: Arc::new(named.host()),
+        task: Box::pin(named.run(wanted.stop)),
+    })
 }
 
 async fn start_builtin(wanted: One<'_>) -> Result<RunningOne> {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
+use bindery_apiserver::{Identity, ServeOptions};
 use bindery_core::Group;
-use bindery_embedded::{Identity, ServeOptions};
 use bindery_engine::supervisor::{Ended, Supervisor};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -140,7 +140,7 @@ fn serve_options(
     let host_names = if address.ip().is_loopback() {
         Vec::new()
     } else {
-        vec![bindery_embedded::host_name()]
+        vec![bindery_apiserver::host_name()]
     };
     let identity = data::identity(folder, &host_names)?;
     Ok(ServeOptions {

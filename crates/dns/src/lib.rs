@@ -5,6 +5,7 @@
 
 mod key;
 mod link;
+pub mod local;
 mod notify;
 mod server;
 mod update;

@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use bindery_embedded::api::{ApiBody, ApiService};
+use bindery_apiserver::{ApiBody, ApiService};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};

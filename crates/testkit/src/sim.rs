@@ -9,12 +9,12 @@ use std::{
     time::Duration,
 };
 
+use bindery_apiserver::{EmbeddedApi, Environment, Options, Seeded, Storage};
 use bindery_core::{
     Group, Moment, Name, Record,
     fleet::{Role, ServerInfo},
     zones::Limits,
 };
-use bindery_embedded::api::{EmbeddedApi, Environment, Options, Seeded, Storage};
 use bindery_engine::{Engine, ServerHandle, Servers, ports::ZoneHost};
 use bindery_kube::{Clock, Controllers, Settings, Tenure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

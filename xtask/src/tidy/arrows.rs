@@ -27,15 +27,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bindery-sources",
         ],
     ),
-    (
-        "bindery-embedded",
-        &[
-            "bindery-api",
-            "bindery-core",
-            "bindery-dns",
-            "bindery-engine",
-        ],
-    ),
+    ("bindery-apiserver", &[]),
+    ("bindery-nameserver", NAME_SERVER),
+    ("bindery-bind", NAME_SERVER),
     ("bindery-testkit", LIBRARIES),
     ("bindery", LIBRARIES),
     ("bindery-e2e", EVERYTHING),
@@ -43,14 +37,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
+/// What a name server on this machine may see, be it our own or `named`.
+const NAME_SERVER: &[&str] = &["bindery-core", "bindery-dns", "bindery-engine"];
+
 /// Everything that ships in the binary.
 const LIBRARIES: &[&str] = &[
     "bindery-api",
+    "bindery-apiserver",
+    "bindery-bind",
     "bindery-core",
     "bindery-dns",
-    "bindery-embedded",
     "bindery-engine",
     "bindery-kube",
+    "bindery-nameserver",
     "bindery-sources",
 ];
 
@@ -58,13 +57,15 @@ const LIBRARIES: &[&str] = &[
 const EVERYTHING: &[&str] = &[
     "bindery",
     "bindery-api",
+    "bindery-apiserver",
+    "bindery-bind",
     "bindery-core",
     "bindery-dns",
     // The benchmark starts the same control plane.
     "bindery-e2e",
-    "bindery-embedded",
     "bindery-engine",
     "bindery-kube",
+    "bindery-nameserver",
     "bindery-sources",
     "bindery-testkit",
 ];
@@ -236,6 +237,15 @@ mod tests {
         assert_eq!(
             show(&found),
             "crates/engine/Cargo.toml:1: must not depend on bindery-dns"
+        );
+    }
+
+    #[test]
+    fn the_api_server_sees_nothing_of_ours() {
+        let found = between_crates(&metadata("bindery-apiserver", "bindery-api", "null"));
+        assert_eq!(
+            show(&found),
+            "crates/apiserver/Cargo.toml:1: must not depend on bindery-api"
         );
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use bindery_embedded::EmbeddedApi;
+use bindery_apiserver::EmbeddedApi;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use bindery_embedded::{EmbeddedApi, is_own_host};
+use bindery_apiserver::{EmbeddedApi, is_own_host};
 use bindery_engine::Engine;
 use bindery_kube::Handle;
 use prometheus_client::encoding::text::encode;
@@ -90,7 +90,7 @@ fn pages(local: IpAddr, sources: Sources) -> Router {
 async fn answer_own(local: IpAddr, request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST);
     let host = host.and_then(|host| host.to_str().ok());
-    let names = [bindery_embedded::host_name()];
+    let names = [bindery_apiserver::host_name()];
     if host.is_some_and(|host| is_own_host(host, local, &names)) {
         return next.run(request).await;
     }

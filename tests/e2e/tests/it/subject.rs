@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, OnceLock};
 
 use anyhow::{Context, Result};
+use bindery_apiserver::{EmbeddedApi, Options, ServeOptions};
 use bindery_e2e::http::{Call, Http, PATIENCE};
 use bindery_e2e::kubernetes::Kubernetes;
-use bindery_embedded::{EmbeddedApi, Options, ServeOptions};
 use http::Method;
 use serde_json::Value;
 use tempfile::TempDir;

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use bindery_bind as bind;
 use bindery_core::{Change, Expect, FaultKind, Name, RecordData, RecordKey, RecordType};
 use bindery_dns::Server;
+use bindery_dns::local::Replication;
 use bindery_dns::wire::{Message, opcode};
-use bindery_embedded::Role;
-use bindery_embedded::bind;
 use bindery_engine::ports::{NameServer, ZoneHost};
 use tempfile::TempDir;
 use tokio::net::UdpSocket;
@@ -138,14 +138,14 @@ async fn a_zone_inside_a_zone_answers_for_its_names(scene: Scene) -> Result<()> 
 
 /// A server of one's own with one zone.
 async fn own(kind: Kind, folder: &Path, zone: &Name) -> Result<Own> {
-    let mut server = Own::start(kind, folder, loopback(), Role::default()).await?;
+    let mut server = Own::start(kind, folder, loopback(), Replication::default()).await?;
     server.create(zone, &scene::records(zone)).await?;
     Ok(server)
 }
 
 /// The server of a folder again, with the zones it has: `named` answers before it has read them.
 async fn again(kind: Kind, folder: &Path, zones: &[&Name]) -> Result<Own> {
-    let server = Own::start(kind, folder, loopback(), Role::default()).await?;
+    let server = Own::start(kind, folder, loopback(), Replication::default()).await?;
     let client = client(server.address());
     for zone in zones {
         let answers = || async { Ok(client.serial(zone).await.is_ok()) };
@@ -223,7 +223,13 @@ async fn a_deleted_zone_stays_deleted_after_a_restart(scene: Scene) -> Result<()
     let mut server = own(scene.kind, folder.path(), &zone).await?;
     server.delete(&zone).await?;
     server.kill().await?;
-    let mut server = Own::start(scene.kind, folder.path(), loopback(), Role::default()).await?;
+    let mut server = Own::start(
+        scene.kind,
+        folder.path(),
+        loopback(),
+        Replication::default(),
+    )
+    .await?;
     let address = server.address();
     let fault = client(address)
         .serial(&zone)
@@ -239,7 +245,7 @@ async fn a_deleted_zone_stays_deleted_after_a_restart(scene: Scene) -> Result<()
 async fn it_listens_on_ipv6(scene: Scene) -> Result<()> {
     let folder = TempDir::new()?;
     let address: SocketAddr = "[::1]:0".parse()?;
-    let mut server = Own::start(scene.kind, folder.path(), address, Role::default()).await?;
+    let mut server = Own::start(scene.kind, folder.path(), address, Replication::default()).await?;
     server
         .create(&scene.zone, &scene::records(&scene.zone))
         .await?;
@@ -263,7 +269,7 @@ async fn secondaries_are_told_of_changes(scene: Scene) -> Result<()> {
         scene.kind,
         folder.path(),
         loopback(),
-        Role::Primary { notify },
+        Replication::Primary { notify },
     )
     .await?;
     server
@@ -319,7 +325,7 @@ async fn failure(options: bind::Options) -> Result<String> {
 
 async fn a_port_in_use_is_said_with_what_to_do(scene: Scene) -> Result<()> {
     let folder = TempDir::new()?;
-    let error = subject::named_in(folder.path(), scene.address, Role::default())
+    let error = subject::named_in(folder.path(), scene.address, Replication::default())
         .await
         .err();
     let said = error.context("it started")?.to_string();
@@ -341,7 +347,7 @@ async fn a_configuration_named_refuses_is_quoted(_scene: Scene) -> Result<()> {
     let mut permissions = std::fs::metadata(&program)?.permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
     std::fs::set_permissions(&program, permissions)?;
-    let mut options = subject::named_options(folder.path(), loopback(), Role::default())?;
+    let mut options = subject::named_options(folder.path(), loopback(), Replication::default())?;
     options.program = program;
     let said = failure(options).await?;
     ensure!(
@@ -354,7 +360,7 @@ async fn a_configuration_named_refuses_is_quoted(_scene: Scene) -> Result<()> {
 
 async fn a_program_that_is_missing_is_said(_scene: Scene) -> Result<()> {
     let folder = TempDir::new()?;
-    let mut options = subject::named_options(folder.path(), loopback(), Role::default())?;
+    let mut options = subject::named_options(folder.path(), loopback(), Replication::default())?;
     options.program = folder.path().join("nothing");
     let said = failure(options).await?;
     ensure!(said.contains("--server builtin"), "{said}");
@@ -363,7 +369,7 @@ async fn a_program_that_is_missing_is_said(_scene: Scene) -> Result<()> {
 
 async fn its_death_is_noticed(_scene: Scene) -> Result<()> {
     let folder = TempDir::new()?;
-    let named = subject::named_in(folder.path(), loopback(), Role::default()).await?;
+    let named = subject::named_in(folder.path(), loopback(), Replication::default()).await?;
     std::process::Command::new("kill")
         .args(["-9", &named.pid().to_string()])
         .status()?;
@@ -376,7 +382,7 @@ async fn its_death_is_noticed(_scene: Scene) -> Result<()> {
 
 async fn one_that_was_left_behind_is_ended(scene: Scene) -> Result<()> {
     let folder = TempDir::new()?;
-    let named = subject::named_in(folder.path(), loopback(), Role::default()).await?;
+    let named = subject::named_in(folder.path(), loopback(), Replication::default()).await?;
     named
         .host()
         .create(&scene.zone, &scene::records(&scene.zone))
@@ -384,7 +390,7 @@ async fn one_that_was_left_behind_is_ended(scene: Scene) -> Result<()> {
     let address = named.address();
     // As if Bindery had been killed where the kernel does not end its children.
     std::mem::forget(named);
-    let named = subject::named_in(folder.path(), address, Role::default()).await?;
+    let named = subject::named_in(folder.path(), address, Replication::default()).await?;
     ensure!(client(address).serial(&scene.zone).await?.0 == 100);
     named.stop().await;
     Ok(())
@@ -397,7 +403,13 @@ async fn a_zone_whose_file_was_lost_is_made_again(scene: Scene) -> Result<()> {
     for entry in std::fs::read_dir(folder.path().join("zones"))? {
         std::fs::remove_file(entry?.path())?;
     }
-    let mut server = Own::start(Kind::Named, folder.path(), loopback(), Role::default()).await?;
+    let mut server = Own::start(
+        Kind::Named,
+        folder.path(),
+        loopback(),
+        Replication::default(),
+    )
+    .await?;
     let address = server.address();
     server
         .create(&scene.zone, &scene::records(&scene.zone))

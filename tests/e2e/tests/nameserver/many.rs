@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use bindery_bind::Named;
 use bindery_core::{Change, Expect, FaultKind, Name, RecordData, RecordKey, RecordType};
 use bindery_dns::Server;
-use bindery_embedded::Role;
-use bindery_embedded::bind::Named;
+use bindery_dns::local::Replication;
 use bindery_engine::ports::{NameServer, ZoneHost};
 use futures::future::join_all;
 use tempfile::TempDir;
@@ -35,13 +35,13 @@ pub(crate) fn cases() -> Vec<Case> {
 struct Many {
     folder: TempDir,
     address: SocketAddr,
-    role: Role,
+    role: Replication,
     named: Named,
     zones: Vec<Name>,
 }
 
 impl Many {
-    async fn start(role: Role) -> Result<Self> {
+    async fn start(role: Replication) -> Result<Self> {
         let (folder, address) = (TempDir::new()?, free_address()?);
         let names = (0..COUNT).map(|number| Name::parse(&format!("zone{number}.many.test.")));
         Ok(Self {
@@ -54,7 +54,7 @@ impl Many {
     }
 
     async fn created() -> Result<Self> {
-        let many = Self::start(Role::default()).await?;
+        let many = Self::start(Replication::default()).await?;
         many.create().await?;
         Ok(many)
     }
@@ -144,7 +144,7 @@ async fn zones_asked_for_at_once_are_listed_and_survive_kill_9(_scene: Scene) ->
 }
 
 async fn a_single_zone_is_not_listed(_scene: Scene) -> Result<()> {
-    let many = Many::start(Role::default()).await?;
+    let many = Many::start(Replication::default()).await?;
     let one = many.zones.first().context("there are zones")?;
     many.named.host().create(one, &scene::records(one)).await?;
     ensure!(many.listed()?.is_empty());
@@ -207,7 +207,7 @@ async fn a_listed_zone_whose_file_was_lost_is_made_again(_scene: Scene) -> Resul
 }
 
 async fn zones_of_a_list_that_is_refused_are_made_one_by_one(_scene: Scene) -> Result<()> {
-    let many = Many::start(Role::default()).await?;
+    let many = Many::start(Replication::default()).await?;
     let config = many.folder.path().join("named.conf");
     let text = std::fs::read_to_string(&config)?;
     std::fs::write(&config, format!("{text}\nnonsense;\n"))?;
@@ -228,7 +228,7 @@ async fn zones_of_a_list_that_is_refused_are_made_one_by_one(_scene: Scene) -> R
 
 async fn copies_that_were_handed_over_need_no_primary(_scene: Scene) -> Result<()> {
     let primaries = vec![free_address()?];
-    let many = Many::start(Role::Secondary { primaries }).await?;
+    let many = Many::start(Replication::Secondary { primaries }).await?;
     many.create().await?;
     many.until_all_at(100).await?;
     let many = many.killed().await?;

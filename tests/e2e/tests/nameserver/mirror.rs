@@ -3,8 +3,8 @@
 use anyhow::{Context, Result, ensure};
 use bindery_core::delta::Difference;
 use bindery_core::{FaultKind, Serial};
+use bindery_dns::local::Replication;
 use bindery_dns::wire::rcode;
-use bindery_embedded::Role;
 use bindery_engine::ports::NameServer;
 
 use crate::pair::{
@@ -21,8 +21,8 @@ pub(crate) fn cases() -> Vec<PairCase> {
 
 /// Two primaries that begin alike and know nothing of each other.
 async fn twins(kinds: Kinds) -> Result<(Member, Member)> {
-    let mut one = Member::start(kinds.0, free_address()?, Role::default()).await?;
-    let mut other = Member::start(kinds.1, free_address()?, Role::default()).await?;
+    let mut one = Member::start(kinds.0, free_address()?, Replication::default()).await?;
+    let mut other = Member::start(kinds.1, free_address()?, Replication::default()).await?;
     one.create(&pair::zone()).await?;
     other.create(&pair::zone()).await?;
     Ok((one, other))

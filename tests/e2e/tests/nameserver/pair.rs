@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use bindery_core::delta::{Delta, Difference};
 use bindery_core::{Change, Expect, Name, Record, RecordData, RecordKey, RecordType, Serial};
 use bindery_dns::Server;
+use bindery_dns::local::Replication;
 use bindery_dns::wire::{Head, Message, Question, Row, class, opcode, rcode};
-use bindery_embedded::Role;
 use bindery_engine::ports::NameServer;
 use futures::future::BoxFuture;
 use tempfile::TempDir;
@@ -84,7 +84,7 @@ pub(crate) struct Member {
     /// Where it answers, also after a restart.
     pub(crate) address: SocketAddr,
     /// What it is to others.
-    pub(crate) role: Role,
+    pub(crate) role: Replication,
     running: Option<Own>,
 }
 
@@ -95,8 +95,8 @@ impl Pair {
         let notify = vec![other];
         let primaries = vec![one];
         Ok(Self {
-            primary: Member::start(kinds.0, one, Role::Primary { notify }).await?,
-            secondary: Member::start(kinds.1, other, Role::Secondary { primaries }).await?,
+            primary: Member::start(kinds.0, one, Replication::Primary { notify }).await?,
+            secondary: Member::start(kinds.1, other, Replication::Secondary { primaries }).await?,
             zone: zone(),
         })
     }
@@ -141,7 +141,7 @@ impl Pair {
 
 impl Member {
     /// Starts a server.
-    pub(crate) async fn start(kind: Kind, address: SocketAddr, role: Role) -> Result<Self> {
+    pub(crate) async fn start(kind: Kind, address: SocketAddr, role: Replication) -> Result<Self> {
         let mut member = Self {
             kind,
             folder: TempDir::new()?,
@@ -164,8 +164,8 @@ impl Member {
     /// Makes a zone: with the records of every case, or to be copied.
     pub(crate) async fn create(&mut self, zone: &Name) -> Result<()> {
         match self.role {
-            Role::Primary { .. } => self.create_with(zone, &scene::records(zone)).await,
-            Role::Secondary { .. } => self.create_with(zone, &[]).await,
+            Replication::Primary { .. } => self.create_with(zone, &scene::records(zone)).await,
+            Replication::Secondary { .. } => self.create_with(zone, &[]).await,
         }
     }
 

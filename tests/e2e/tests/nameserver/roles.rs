@@ -4,8 +4,8 @@ use anyhow::{Context, Result, ensure};
 use bindery_core::delta::Delta;
 use bindery_core::{FaultKind, RecordType, Serial};
 use bindery_dns::Key;
+use bindery_dns::local::Replication;
 use bindery_dns::wire::{Head, Message, Question, opcode, rcode};
-use bindery_embedded::Role;
 use bindery_engine::ports::NameServer;
 
 use crate::ask;
@@ -131,7 +131,7 @@ async fn a_copy_outlives_a_power_cut_without_its_primary(kinds: Kinds) -> Result
 /// Has a primary tell nobody from now on.
 async fn silence(primary: &mut Member) -> Result<()> {
     primary.stop().await?;
-    primary.role = Role::default();
+    primary.role = Replication::default();
     primary.start_again().await
 }
 
@@ -254,7 +254,7 @@ async fn a_restarted_copy_follows_primaries_that_moved(kinds: Kinds) -> Result<(
     pair.primary.stop().await?;
     pair.secondary.stop().await?;
     pair.primary.address = free_address()?;
-    pair.secondary.role = Role::Secondary {
+    pair.secondary.role = Replication::Secondary {
         primaries: vec![pair.primary.address],
     };
     pair.primary.start_again().await?;
@@ -267,13 +267,14 @@ async fn a_restarted_copy_follows_primaries_that_moved(kinds: Kinds) -> Result<(
 async fn any_primary_may_have_the_news(kinds: Kinds) -> Result<()> {
     let addresses = [free_address()?, free_address()?, free_address()?];
     let zone = pair::zone();
-    let role = || Role::Primary {
+    let role = || Replication::Primary {
         notify: vec![addresses[2]],
     };
     let mut first = Member::start(kinds.0, addresses[0], role()).await?;
     let mut second = Member::start(kinds.0, addresses[1], role()).await?;
     let primaries = addresses[..2].to_vec();
-    let mut secondary = Member::start(kinds.1, addresses[2], Role::Secondary { primaries }).await?;
+    let mut secondary =
+        Member::start(kinds.1, addresses[2], Replication::Secondary { primaries }).await?;
     for member in [&mut first, &mut second, &mut secondary] {
         member.create(&zone).await?;
     }

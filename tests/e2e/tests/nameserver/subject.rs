@@ -9,12 +9,13 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail, ensure};
+use bindery_apiserver::System;
+use bindery_bind::{self as bind, Named};
 use bindery_core::{Name, Record};
+use bindery_dns::local::Replication;
 use bindery_dns::{Clock, Key};
-use bindery_embedded::bind::{self, Named};
-use bindery_embedded::nameserver::{BuiltinServer, Options, Sockets};
-use bindery_embedded::{Role, System};
 use bindery_engine::ports::ZoneHost;
+use bindery_nameserver::{BuiltinServer, Options, Sockets};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
@@ -94,7 +95,12 @@ pub(crate) fn stop_all() {
 
 async fn start_named() -> Result<Shared> {
     let folder = TempDir::new()?;
-    let named = named_in(folder.path(), "127.0.0.1:0".parse()?, Role::default()).await?;
+    let named = named_in(
+        folder.path(),
+        "127.0.0.1:0".parse()?,
+        Replication::default(),
+    )
+    .await?;
     let shared = Shared {
         address: named.address(),
         host: Arc::new(named.host()),
@@ -106,7 +112,7 @@ async fn start_named() -> Result<Shared> {
 }
 
 async fn start_builtin() -> Result<Shared> {
-    let server = BuiltinServer::open(builtin_options(None, Role::default()))?;
+    let server = BuiltinServer::open(builtin_options(None, Replication::default()))?;
     let sockets = Sockets::bind("127.0.0.1:0".parse()?).await?;
     let address = sockets.local_addr()?;
     // It ends with the runtime.
@@ -118,7 +124,11 @@ async fn start_builtin() -> Result<Shared> {
 }
 
 /// A `named` of one's own.
-pub(crate) async fn named_in(folder: &Path, address: SocketAddr, role: Role) -> Result<Named> {
+pub(crate) async fn named_in(
+    folder: &Path,
+    address: SocketAddr,
+    role: Replication,
+) -> Result<Named> {
     Ok(Named::start(named_options(folder, address, role)?).await?)
 }
 
@@ -126,7 +136,7 @@ pub(crate) async fn named_in(folder: &Path, address: SocketAddr, role: Role) -> 
 pub(crate) fn named_options(
     folder: &Path,
     address: SocketAddr,
-    role: Role,
+    role: Replication,
 ) -> Result<bind::Options> {
     let program = bind::find_named()
         .context("named is missing: install the Debian package bind9, or run only `builtin::`")?;
@@ -141,7 +151,7 @@ pub(crate) fn named_options(
     })
 }
 
-fn builtin_options(folder: Option<PathBuf>, role: Role) -> Options {
+fn builtin_options(folder: Option<PathBuf>, role: Replication) -> Options {
     Options {
         folder,
         key: key(),
@@ -173,7 +183,7 @@ impl Own {
         kind: Kind,
         folder: &Path,
         address: SocketAddr,
-        role: Role,
+        role: Replication,
     ) -> Result<Self> {
         match kind {
             Kind::Named => Ok(Self::Named(Box::new(
@@ -250,10 +260,10 @@ impl Own {
 }
 
 impl BuiltinChild {
-    fn start(folder: &Path, address: SocketAddr, role: &Role) -> Result<Self> {
+    fn start(folder: &Path, address: SocketAddr, role: &Replication) -> Result<Self> {
         let (word, others) = match role {
-            Role::Primary { notify } => ("primary", notify),
-            Role::Secondary { primaries } => ("secondary", primaries),
+            Replication::Primary { notify } => ("primary", notify),
+            Replication::Secondary { primaries } => ("secondary", primaries),
         };
         let others: Vec<String> = others.iter().map(ToString::to_string).collect();
         let mut child = Command::new(env::current_exe()?)
@@ -320,8 +330,8 @@ async fn child(setting: &str) -> Result<()> {
         .map(str::parse)
         .collect::<Result<Vec<SocketAddr>, _>>()?;
     let role = match word {
-        Some("secondary") => Role::Secondary { primaries: others },
-        _ => Role::Primary { notify: others },
+        Some("secondary") => Replication::Secondary { primaries: others },
+        _ => Replication::Primary { notify: others },
     };
     let server = BuiltinServer::open(builtin_options(Some(folder), role))?;
     let sockets = Sockets::bind(address).await?;

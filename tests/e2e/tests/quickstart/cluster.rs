@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use bindery_embedded::bind::Named;
+use bindery_bind::Named;
 
 use crate::machine::{Server, fetch, program, run, text, until};
 use crate::stage::{Stage, resolves_at};

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, anyhow};
+use bindery_apiserver::System;
+use bindery_bind::{Named, Options, find_named};
 use bindery_core::{Name, Record};
 use bindery_dns::Key;
+use bindery_dns::local::Replication;
 use bindery_e2e::kubernetes::Kubernetes;
 use bindery_e2e::process::free_port;
-use bindery_embedded::bind::{Named, Options, find_named};
-use bindery_embedded::{Role, System};
 use bindery_engine::ports::ZoneHost as _;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -84,7 +85,7 @@ impl Stage {
         let scratch = tempfile::tempdir()?;
         let kubernetes = runtime.block_on(Kubernetes::start())?;
         let (key, key_file) = make_key(&scratch.path().join("tsig.key"))?;
-        let role = Role::Primary {
+        let role = Replication::Primary {
             notify: secondaries.to_vec(),
         };
         let options = options(&key, scratch.path().join("named"), free_address()?, role)?;
@@ -100,7 +101,7 @@ impl Stage {
         let mut other = None;
         if is_split {
             let (key, file) = make_key(&scratch.path().join("other.key"))?;
-            let role = Role::Primary { notify: Vec::new() };
+            let role = Replication::Primary { notify: Vec::new() };
             let folder = scratch.path().join("other");
             let named = self::options(&key, folder, free_address()?, role)?;
             let named = runtime.block_on(Named::start(named))?;
@@ -157,7 +158,7 @@ impl Stage {
             .scratch
             .path()
             .join(format!("named-{}", address.port()));
-        let role = Role::Secondary {
+        let role = Replication::Secondary {
             primaries: vec![self.primary.address()],
         };
         let options = options(&self.key, folder, address, role)?;
@@ -269,7 +270,7 @@ fn options(
     key: &Key,
     folder: impl AsRef<Path>,
     address: SocketAddr,
-    role: Role,
+    role: Replication,
 ) -> Result<Options> {
     Ok(Options {
         program: find_named().context("named is not installed")?,

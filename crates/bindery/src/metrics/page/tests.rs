@@ -3,9 +3,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bindery_apiserver::Options;
 use bindery_core::fleet::{Role, ServerInfo};
 use bindery_core::{Moment, zones::Limits};
-use bindery_embedded::Options;
 use bindery_engine::{ServerHandle, Servers};
 use bindery_kube::{Clock, Controllers, Settings};
 use tower::{Service as _, ServiceExt as _};

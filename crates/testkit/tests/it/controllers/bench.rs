@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bindery_apiserver::{ApiBody, ApiService};
+use bindery_apiserver::{EmbeddedApi, Options};
 use bindery_core::{Group, Moment, Name, Record, zones::Limits};
-use bindery_embedded::api::{ApiBody, ApiService};
-use bindery_embedded::{EmbeddedApi, Options};
 use bindery_engine::{Engine, Servers};
 use bindery_kube::{Clock, Controllers, Handle, Settings, Tenure};
 use bindery_testkit::FakeNameServer;

@@ -1,6 +1,6 @@
 //! Several clusters of name servers: the same name on each, and zones that move from one to another.
 
-use bindery_embedded::EmbeddedApi;
+use bindery_apiserver::EmbeddedApi;
 use bindery_kube::Tenure;
 use bindery_testkit::FakeNameServer;
 use http::Method;

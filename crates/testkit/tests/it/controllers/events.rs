@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use bindery_embedded::EmbeddedApi;
+use bindery_apiserver::EmbeddedApi;
 use bindery_kube::Tenure;
 use http::Method;
 use k8s_openapi::api::core::v1::Event;

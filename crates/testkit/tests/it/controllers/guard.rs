@@ -1,6 +1,6 @@
 //! Zones with data in them do not go unasked, from whatever side their removal comes.
 
-use bindery_embedded::EmbeddedApi;
+use bindery_apiserver::EmbeddedApi;
 use bindery_kube::Tenure;
 use http::Method;
 use k8s_openapi::api::core::v1::Namespace;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use bindery_embedded::api::EmbeddedApi;
+use bindery_apiserver::EmbeddedApi;
 use bindery_kube::Tenure;
 use http::Request;
 use kube::Client;
