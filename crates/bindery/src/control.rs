@@ -8,7 +8,7 @@ use bindery_core::zones::Limits;
 use bindery_core::{Group, Kind, Moment, Reason};
 use bindery_engine::supervisor::Supervisor;
 use bindery_engine::{Engine, Servers};
-use bindery_kube::{Clock, Controllers, Handle, Settings, Standing};
+use bindery_kube::{Clock, Controllers, Handle, ObjectState, Settings};
 use kube::Client;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -91,11 +91,11 @@ async fn watch_settled(
 ) {
     let settle = async {
         let count = begun.await;
-        while !controllers.is_synced() || !is_settled(&controllers.tally(), count) {
+        while !controllers.is_synced() || !is_settled(&controllers.object_counts(), count) {
             sleep(SETTLE_POLL).await;
         }
         gate.open();
-        let objects: usize = controllers.tally().values().sum();
+        let objects: usize = controllers.object_counts().values().sum();
         tracing::info!(objects, "all that was declared was looked at");
         std::future::pending::<()>().await;
     };
@@ -107,13 +107,13 @@ async fn watch_settled(
 }
 
 /// Whether at least `count` objects are known and each one is as good as it will get by waiting.
-fn is_settled(tally: &BTreeMap<Standing, usize>, count: usize) -> bool {
+fn is_settled(object_counts: &BTreeMap<ObjectState, usize>, count: usize) -> bool {
     // Where a zone cannot be had, what is in it waits for ever.
-    let is_hopeless = tally
+    let is_hopeless = object_counts
         .keys()
         .any(|one| one.kind == Kind::DnsZone && one.good == Some(false) && !is_moving(*one));
-    tally.values().sum::<usize>() >= count
-        && tally.keys().all(|one| {
+    object_counts.values().sum::<usize>() >= count
+        && object_counts.keys().all(|one| {
             let waits = one.reason == Some(Reason::ZoneNotReady);
             one.good == Some(true)
                 || (one.good.is_some() && !is_moving(*one) && (!waits || is_hopeless))
@@ -121,7 +121,7 @@ fn is_settled(tally: &BTreeMap<Standing, usize>, count: usize) -> bool {
 }
 
 /// Whether work on such objects is under way.
-fn is_moving(standing: Standing) -> bool {
+fn is_moving(standing: ObjectState) -> bool {
     matches!(
         standing.reason,
         Some(Reason::Progressing | Reason::Pending) | None

@@ -21,8 +21,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::lean::lean_metadata;
 use crate::metrics::{Metrics, count};
+use crate::trimmed::trimmed_metadata;
 
 /// Who writes, as it stands in the managed fields.
 const FIELD_MANAGER: &str = "bindery";
@@ -41,8 +41,8 @@ pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(WATCH_SECONDS as u6
 
 /// An object as the API gives it, spec and status unread.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Sighted {
-    #[serde(default, deserialize_with = "lean_metadata")]
+pub(crate) struct RawObject {
+    #[serde(default, deserialize_with = "trimmed_metadata")]
     pub(crate) metadata: ObjectMeta,
     #[serde(default)]
     spec: Option<Box<RawValue>>,
@@ -50,7 +50,7 @@ pub(crate) struct Sighted {
     status: Option<Box<RawValue>>,
 }
 
-impl Sighted {
+impl RawObject {
     pub(crate) fn spec(&self) -> Value {
         read(self.spec.as_deref())
     }
@@ -126,7 +126,7 @@ pub(crate) enum Class {
 
 impl Error {
     /// All of it in one line, in the words of the API server where it gave a reason.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn chain(&self) -> String {
         let mut line = self.to_string();
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {
@@ -220,7 +220,7 @@ impl Cluster {
         &self,
         watched: &Watched,
         version: &str,
-    ) -> Result<BoxStream<'static, Result<WatchEvent<Sighted>, Error>>, Error> {
+    ) -> Result<BoxStream<'static, Result<WatchEvent<RawObject>, Error>>, Error> {
         count(&self.metrics.requests);
         let params = WatchParams {
             timeout: Some(WATCH_SECONDS),
@@ -234,7 +234,7 @@ impl Cluster {
         Ok(stream.map(move |event| event.map_err(wrap)).boxed())
     }
 
-    pub(crate) async fn fetch(&self, object: &ObjectRef) -> Result<Sighted, Error> {
+    pub(crate) async fn fetch(&self, object: &ObjectRef) -> Result<RawObject, Error> {
         count(&self.metrics.requests);
         let wrap = |source| Error::Get {
             object: Box::new(object.clone()),
@@ -250,7 +250,7 @@ impl Cluster {
         &self,
         object: &ObjectRef,
         body: &Value,
-    ) -> Result<Sighted, Error> {
+    ) -> Result<RawObject, Error> {
         count(&self.metrics.requests);
         count(&self.metrics.metadata_writes);
         let wrap = |source| Error::PatchMetadata {
@@ -267,7 +267,7 @@ impl Cluster {
         &self,
         object: &ObjectRef,
         body: &Value,
-    ) -> Result<Sighted, Error> {
+    ) -> Result<RawObject, Error> {
         count(&self.metrics.requests);
         if object.kind == Kind::DnsZone {
             count(&self.metrics.zone_status_writes);
@@ -304,7 +304,7 @@ impl Cluster {
         name: &str,
     ) -> Result<Stays, Error> {
         count(&self.metrics.requests);
-        let api: Api<Sighted> = Api::all_with(self.client.clone(), resource);
+        let api: Api<RawObject> = Api::all_with(self.client.clone(), resource);
         let found = in_time(object.kind, api.get(name)).await?;
         let found = found.map_err(|source| Error::Get {
             object: Box::new(object.clone()),
@@ -359,7 +359,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn all(&self, Watched { kind, namespace }: &Watched) -> Api<Sighted> {
+    fn all(&self, Watched { kind, namespace }: &Watched) -> Api<RawObject> {
         let (client, resource) = (self.client.clone(), resource(*kind));
         match namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &resource),
@@ -371,7 +371,7 @@ impl Cluster {
         Api::namespaced(self.client.clone(), &object.namespace)
     }
 
-    fn api(&self, object: &ObjectRef) -> Api<Sighted> {
+    fn api(&self, object: &ObjectRef) -> Api<RawObject> {
         let resource = resource(object.kind);
         Api::namespaced_with(self.client.clone(), &object.namespace, &resource)
     }
@@ -393,7 +393,7 @@ async fn in_time<T>(kind: Kind, request: impl Future<Output = T>) -> Result<T, E
 
 /// One page of a list.
 pub(crate) struct Page {
-    pub(crate) items: Vec<Sighted>,
+    pub(crate) items: Vec<RawObject>,
     pub(crate) version: String,
     pub(crate) next: Option<String>,
 }
@@ -427,7 +427,7 @@ fn resource(kind: Kind) -> ApiResource {
     }
 }
 
-impl Resource for Sighted {
+impl Resource for RawObject {
     type DynamicType = ApiResource;
     type Scope = DynamicResourceScope;
 

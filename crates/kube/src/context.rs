@@ -10,11 +10,11 @@ use bindery_sources::{Id, Meta, Object};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, Sighted, Watched};
-use crate::events::{self, Notices};
+use crate::cluster::{Cluster, RawObject, Watched};
+use crate::events::{self, EventQueue};
 use crate::publishing;
 use crate::state::State;
-use crate::status::Seen;
+use crate::status::ObservedStatus;
 use crate::work::WorkQueue;
 use crate::zone;
 
@@ -26,7 +26,7 @@ pub trait Clock: Send + Sync + 'static {
 
 /// Whether zones are ours to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tenure {
+pub enum Management {
     /// Bindery manages the server: zones are created and deleted on it.
     Managed,
     /// The server is somebody else's: zones must exist on it.
@@ -35,9 +35,9 @@ pub enum Tenure {
 
 /// A group of servers as far as the controllers know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Site {
+pub struct GroupConfig {
     /// Whether zones are ours to create.
-    pub tenure: Tenure,
+    pub management: Management,
     /// Where the primary listens that leads: `192.0.2.1:53`.
     pub leader: String,
     /// Whose the lines are that stand there as an object asks for them, where the object does not say.
@@ -48,7 +48,7 @@ pub struct Site {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The groups of servers that zones can be on, the same that the engine has.
-    pub sites: BTreeMap<Group, Site>,
+    pub groups: BTreeMap<Group, GroupConfig>,
     /// The namespaces that are looked at; none stands for all.
     pub namespaces: BTreeSet<Arc<str>>,
 }
@@ -57,18 +57,18 @@ impl Settings {
     /// Settings for these groups of servers: zones are ours to create where Bindery manages the leader.
     #[must_use]
     pub fn of(groups: &BTreeMap<Group, Servers>) -> Self {
-        let site = |servers: &Servers| Site {
-            tenure: match servers.leader.host {
-                Some(_) => Tenure::Managed,
-                None => Tenure::External,
+        let config = |servers: &Servers| GroupConfig {
+            management: match servers.leader.host {
+                Some(_) => Management::Managed,
+                None => Management::External,
             },
             leader: servers.leader.info.address.to_string(),
             adoption: Adoption::Refuse,
         };
-        let sites = groups.iter();
-        let sites = sites.map(|(group, servers)| (group.clone(), site(servers)));
+        let groups = groups.iter();
+        let groups = groups.map(|(group, servers)| (group.clone(), config(servers)));
         Self {
-            sites: sites.collect(),
+            groups: groups.collect(),
             namespaces: BTreeSet::new(),
         }
     }
@@ -77,9 +77,9 @@ impl Settings {
     /// nobody else writes, and what stands as an object asks for it is the object's.
     #[must_use]
     pub fn after_loss(mut self) -> Self {
-        let sites = self.sites.values_mut();
-        for site in sites.filter(|site| site.tenure == Tenure::Managed) {
-            site.adoption = Adoption::Known;
+        let groups = self.groups.values_mut();
+        for config in groups.filter(|config| config.management == Management::Managed) {
+            config.adoption = Adoption::Known;
         }
         self
     }
@@ -110,7 +110,7 @@ pub(crate) struct Context {
     pub(crate) zones: WorkQueue,
     pub(crate) records: WorkQueue,
     pub(crate) endpoints: WorkQueue,
-    pub(crate) notices: Notices,
+    pub(crate) events: EventQueue,
     pub(crate) synced: watch::Sender<bool>,
     state: Mutex<State>,
     /// What was not read in full yet.
@@ -129,7 +129,7 @@ impl Context {
         settings: Settings,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let state = State::new(settings.sites.keys().cloned().collect());
+        let state = State::new(settings.groups.keys().cloned().collect());
         Self {
             unread: Mutex::new(settings.watched()),
             cluster,
@@ -139,7 +139,7 @@ impl Context {
             zones: WorkQueue::default(),
             records: WorkQueue::default(),
             endpoints: WorkQueue::default(),
-            notices: Notices::default(),
+            events: EventQueue::default(),
             synced: watch::Sender::new(false),
             state: Mutex::new(state),
             heard: Mutex::default(),
@@ -154,14 +154,14 @@ impl Context {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for visits.
+    /// Queues objects.
     pub(crate) fn push_all(&self, ids: impl IntoIterator<Item = Id>) {
         for id in ids {
             self.push(id);
         }
     }
 
-    /// Asks for a visit.
+    /// Queues an object.
     pub(crate) fn push(&self, id: Id) {
         match id.kind {
             Kind::DnsZone => self.zones.push(id),
@@ -179,24 +179,24 @@ impl Context {
     }
 
     /// Takes in an object as a list or a watch shows it.
-    pub(crate) fn discover(&self, kind: Kind, object: Sighted) {
+    pub(crate) fn on_event(&self, kind: Kind, object: RawObject) {
         if let Some(meta) = Meta::read(kind, &object.metadata) {
-            self.take_in(meta, object);
+            self.ingest(meta, object);
         }
     }
 
     /// Takes in an object as the answer to a request shows it. An answer that comes late must not
     /// bring an object back that the watch has seen go.
-    pub(crate) fn see(&self, kind: Kind, object: Sighted) {
+    pub(crate) fn on_response(&self, kind: Kind, object: RawObject) {
         if let Some(meta) = Meta::read(kind, &object.metadata)
             && self.state().catalog.meta(&meta.object).is_some()
         {
             self.state().catalog.confirm(&meta);
-            self.take_in(meta, object);
+            self.ingest(meta, object);
         }
     }
 
-    fn take_in(&self, meta: Meta, object: Sighted) {
+    fn ingest(&self, meta: Meta, object: RawObject) {
         // What we wrote ourselves comes back by the watch.
         if self.state().is_known(&meta) {
             return;
@@ -208,7 +208,7 @@ impl Context {
         }
         let is_zone = meta.object.kind == Kind::DnsZone;
         let note = is_zone.then(|| zone::Note::read(&status)).flatten();
-        let (meta, status) = (meta.recalling(&status), Seen::read(&status));
+        let (meta, status) = (meta.with_status(&status), ObservedStatus::read(&status));
         let labels = object.metadata.labels.unwrap_or_default();
         let object = Object::new(meta, labels, spec);
         // What was there before the start may have been served for years.
@@ -219,7 +219,7 @@ impl Context {
             let is_tampered =
                 |state: &State| state.catalog.meta(&id).is_some_and(Meta::is_tampered);
             let before = is_tampered(&state);
-            let affected = state.see(object, status, since);
+            let affected = state.ingest(object, status, since);
             if is_zone {
                 zone::recall(&mut state, &id, note);
                 zone::hold(&state, self, &id);
@@ -227,13 +227,13 @@ impl Context {
             (affected, !before && is_tampered(&state))
         };
         if is_news {
-            events::tell_tampered(&id, self);
+            events::emit_tampered(&id, self);
         }
         self.push_if_open(affected);
     }
 
     /// Takes in that an object was seen to be deleted.
-    pub(crate) fn lose(&self, kind: Kind, object: &Sighted) {
+    pub(crate) fn on_delete(&self, kind: Kind, object: &RawObject) {
         let Some(meta) = Meta::read(kind, &object.metadata) else {
             return;
         };
@@ -245,9 +245,9 @@ impl Context {
     }
 
     /// Takes in that everything of what is watched but these is gone.
-    pub(crate) fn keep_only(&self, watched: &Watched, uids: &BTreeSet<Uid>) {
+    pub(crate) fn on_relist(&self, watched: &Watched, uids: &BTreeSet<Uid>) {
         let mut state = self.state();
-        let affected = state.keep_only(watched, uids);
+        let affected = state.on_relist(watched, uids);
         for id in &affected {
             zone::hold(&state, self, id);
         }
@@ -277,7 +277,7 @@ impl Context {
     }
 
     /// Notes that the API said something about what is watched, if only that nothing changed.
-    pub(crate) fn hear(&self, watched: &Watched) {
+    pub(crate) fn touch(&self, watched: &Watched) {
         let now = Instant::now();
         let mut heard = self.heard();
         match heard.get_mut(watched) {
@@ -299,7 +299,7 @@ impl Context {
         self.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Before everything was read, nothing is visited.
+    /// Before everything was read, nothing is reconciled.
     fn push_if_open(&self, ids: BTreeSet<Id>) {
         if self.open.load(Ordering::SeqCst) {
             self.push_all(ids);

@@ -15,11 +15,11 @@ use crate::cluster::Cluster;
 use crate::context::{Clock, Context, Settings};
 use crate::events::write_events;
 use crate::metrics::{Metrics, QueueLen};
+use crate::object_counts::{ObjectState, object_counts};
 use crate::publishing::recover;
 use crate::sweep::sweep;
-use crate::tally::{Standing, tally};
 use crate::watching::watch;
-use crate::work::{Visit, WorkQueue};
+use crate::work::{Requeue, WorkQueue};
 use crate::{endpoint, record, zone};
 
 /// Everything that the controllers need.
@@ -119,7 +119,7 @@ impl Handle {
     /// Kubernetes Events that wait to be written.
     #[must_use]
     pub fn events_waiting(&self) -> usize {
-        self.0.notices.len()
+        self.0.events.len()
     }
 
     /// How long ago something was last heard of each kind, an event or a bookmark; of several namespaces the
@@ -137,14 +137,14 @@ impl Handle {
 
     /// Whether every watch fails, so that nothing that is declared or changed is heard of.
     #[must_use]
-    pub fn is_deaf(&self) -> bool {
+    pub fn all_watches_fail(&self) -> bool {
         self.0.failing().len() == self.0.settings.watched().len()
     }
 
     /// How many objects are in which state.
     #[must_use]
-    pub fn tally(&self) -> BTreeMap<Standing, usize> {
-        tally(&self.0.state())
+    pub fn object_counts(&self) -> BTreeMap<ObjectState, usize> {
+        object_counts(&self.0.state())
     }
 }
 
@@ -159,7 +159,7 @@ async fn run_zones(ctx: Arc<Context>, stop: CancellationToken) {
         let ctx = &ctx;
         Box::pin(async move {
             match zone::reconcile(&id, ctx).await {
-                Ok(visit) => visit,
+                Ok(requeue) => requeue,
                 Err(error) => recover(&id, ctx, error).await,
             }
         })
@@ -172,7 +172,7 @@ async fn run_records(ctx: Arc<Context>, stop: CancellationToken) {
         let ctx = &ctx;
         Box::pin(async move {
             match record::reconcile(&id, ctx).await {
-                Ok(visit) => visit,
+                Ok(requeue) => requeue,
                 Err(error) => recover(&id, ctx, error).await,
             }
         })
@@ -185,7 +185,7 @@ async fn run_endpoints(ctx: Arc<Context>, stop: CancellationToken) {
         let ctx = &ctx;
         Box::pin(async move {
             match endpoint::reconcile(&id, ctx).await {
-                Ok(visit) => visit,
+                Ok(requeue) => requeue,
                 Err(error) => recover(&id, ctx, error).await,
             }
         })
@@ -193,13 +193,13 @@ async fn run_endpoints(ctx: Arc<Context>, stop: CancellationToken) {
     .await;
 }
 
-/// Visits begin only when everything declared was read: what is not seen yet must not be taken for
+/// Reconciling begins only when everything declared was read: what is not seen yet must not be taken for
 /// not declared.
 async fn run<'a>(
     ctx: &'a Context,
     queue: &'a WorkQueue,
     stop: CancellationToken,
-    visit: impl Fn(Id) -> BoxFuture<'a, Visit>,
+    reconcile: impl Fn(Id) -> BoxFuture<'a, Requeue>,
 ) {
     let mut synced = ctx.synced.subscribe();
     tokio::select! {
@@ -207,7 +207,7 @@ async fn run<'a>(
         () = stop.cancelled() => return,
         _ = synced.wait_for(|synced| *synced) => {}
     }
-    queue.run(stop, visit).await;
+    queue.run(stop, reconcile).await;
 }
 
 /// Hands receipts to the controller whose objects they are about.

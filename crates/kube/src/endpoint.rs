@@ -8,34 +8,35 @@ use bindery_sources::{Id, Life};
 use crate::cluster::Error;
 use crate::context::Context;
 use crate::events;
-use crate::publishing::{self, FirstWord, News, Plan, STEPS_MAX};
-use crate::work::Visit;
+use crate::publishing::{self, FirstReport, Plan, Report, STEPS_MAX};
+use crate::status::MainCondition;
+use crate::work::Requeue;
 
 /// Moves the endpoints of one object closer to their declaration. Safe to call at any time.
-pub(crate) async fn reconcile(object: &Id, ctx: &Context) -> Result<Visit, Error> {
-    let later = publishing::compare(object, ctx);
+pub(crate) async fn reconcile(object: &Id, ctx: &Context) -> Result<Requeue, Error> {
+    let later = publishing::resubmit_overwritten(object, ctx);
     for _ in 0..STEPS_MAX {
         let observed = publishing::observe(object, ctx);
         match publishing::plan(observed) {
-            Plan::Rest => return Ok(later.unwrap_or(Visit::OnChange)),
-            Plan::Await(news) => match publishing::first_word(object, ctx) {
-                FirstWord::Said => return Ok(later.unwrap_or(Visit::OnChange)),
-                FirstWord::Wait(visit) => return Ok(visit),
-                FirstWord::Due => report(object, ctx, &news).await?,
+            Plan::Rest => return Ok(later.unwrap_or(Requeue::OnChange)),
+            Plan::Await(news) => match publishing::first_report(object, ctx) {
+                FirstReport::Done => return Ok(later.unwrap_or(Requeue::OnChange)),
+                FirstReport::Wait(requeue) => return Ok(requeue),
+                FirstReport::Due => report(object, ctx, &news).await?,
             },
             Plan::Report(news) => {
-                if let Some(visit) = publishing::patience(object, ctx, &news) {
-                    return Ok(visit);
+                if let Some(requeue) = publishing::in_grace_period(object, ctx, &news) {
+                    return Ok(requeue);
                 }
                 report(object, ctx, &news).await?;
             }
             Plan::Forget => {
                 publishing::apply(object, ctx, Plan::Forget).await?;
-                return Ok(Visit::OnChange);
+                return Ok(Requeue::OnChange);
             }
             plan @ (Plan::Write(_) | Plan::Trim(_)) => {
-                if let Some(visit) = publishing::hold_back(object, ctx) {
-                    return Ok(visit);
+                if let Some(requeue) = publishing::tamper_backoff(object, ctx) {
+                    return Ok(requeue);
                 }
                 publishing::apply(object, ctx, plan).await?;
             }
@@ -44,29 +45,29 @@ pub(crate) async fn reconcile(object: &Id, ctx: &Context) -> Result<Visit, Error
             }
         }
     }
-    Ok(Visit::Failed)
+    Ok(Requeue::Failed)
 }
 
 /// Tells the author of the object what became of each endpoint.
-async fn report(object: &Id, ctx: &Context, news: &News) -> Result<(), Error> {
+async fn report(object: &Id, ctx: &Context, news: &Report) -> Result<(), Error> {
     let leaving = news.life == Life::Deleting;
     let stuck = news
         .receipt
         .as_ref()
         .is_some_and(|receipt| matches!(receipt.withdrawal, Withdrawal::Failing(_)));
     let said = conditions::conditions(news);
-    let shown = conditions::shown(&said);
+    let main = conditions::main(&said);
     // An object that goes without trouble needs no status any more.
     if !leaving || stuck {
         publishing::write_status(object, ctx, |seen, now| {
             conditions::status(object, news, &said, (seen, now))
         })
         .await?;
-        events::tell(object, ctx, conditions::main(&said));
+        events::emit_change(object, ctx, main);
     }
     if let Some(receipt) = &news.receipt {
-        events::tell_mended(object, ctx, &receipt.outcomes);
+        events::emit_mended(object, ctx, &receipt.outcomes);
     }
-    publishing::told(object, ctx, news, shown);
+    publishing::mark_reported(object, ctx, news, MainCondition::of(main));
     Ok(())
 }

@@ -12,13 +12,14 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bindery_core::zones::ClaimReceipt;
-use bindery_core::{Condition, ConditionStatus, Kind, Moment, Reason};
+use bindery_core::{Condition, Kind, Moment, Reason};
 use bindery_sources::Id;
 use bindery_sources::meta::PUBLISHED;
 use tokio::sync::Notify;
 
 use crate::context::Context;
 use crate::metrics::count;
+use crate::status::MainCondition;
 
 /// Events that wait to be written. At the pace of the writer that is less than a minute; what is
 /// older has most likely been overtaken. About 500 bytes each, so 512 KiB in all.
@@ -26,26 +27,19 @@ pub(crate) const EVENTS_WAITING_MAX: usize = 1024;
 
 /// What was last said about an object, in an Event or in the status that stood before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Voice {
+pub(crate) enum LastEvent {
     /// It was not looked up yet.
     #[default]
     Unknown,
     /// Nothing that an author would remember.
     Silent,
     /// That its main condition is so, and why.
-    Said(Said),
-}
-
-/// The main condition of an object, without its words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Said {
-    pub(crate) good: bool,
-    pub(crate) reason: Reason,
+    Sent(MainCondition),
 }
 
 /// How an Event is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tone {
+pub(crate) enum EventType {
     /// All is well again.
     Normal,
     /// Somebody should look.
@@ -54,9 +48,9 @@ pub(crate) enum Tone {
 
 /// An Event to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Notice {
+pub(crate) struct QueuedEvent {
     pub(crate) object: Id,
-    pub(crate) tone: Tone,
+    pub(crate) event_type: EventType,
     pub(crate) reason: Reason,
     pub(crate) message: String,
     pub(crate) at: Moment,
@@ -67,12 +61,12 @@ pub(crate) struct Notice {
 /// Guarantees: pushing never waits; they come out in the order in which they were pushed.
 /// Limits: [`EVENTS_WAITING_MAX`]; the oldest makes room for the newest.
 #[derive(Debug, Default)]
-pub(crate) struct Notices {
-    waiting: Mutex<VecDeque<Notice>>,
+pub(crate) struct EventQueue {
+    waiting: Mutex<VecDeque<QueuedEvent>>,
     arrived: Notify,
 }
 
-impl Tone {
+impl EventType {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -81,22 +75,22 @@ impl Tone {
     }
 }
 
-impl Voice {
+impl LastEvent {
     /// What the status that stands says.
-    pub(crate) fn of(standing: Option<Said>) -> Self {
-        match standing {
-            Some(said) if !is_under_way(said) => Self::Said(said),
+    pub(crate) fn of(existing: Option<MainCondition>) -> Self {
+        match existing {
+            Some(said) if !is_under_way(said) => Self::Sent(said),
             Some(_) | None => Self::Silent,
         }
     }
 }
 
-impl Notices {
+impl EventQueue {
     /// Puts one in, and returns the one that had to go for it.
-    pub(crate) fn push(&self, notice: Notice) -> Option<Notice> {
+    pub(crate) fn push(&self, queued: QueuedEvent) -> Option<QueuedEvent> {
         let mut waiting = self.lock();
         let oldest = (waiting.len() >= EVENTS_WAITING_MAX).then(|| waiting.pop_front());
-        waiting.push_back(notice);
+        waiting.push_back(queued);
         drop(waiting);
         self.arrived.notify_one();
         oldest.flatten()
@@ -105,11 +99,11 @@ impl Notices {
     /// The one that waits longest; waits until there is one.
     ///
     /// Cancellation: nothing is lost if it is dropped while waiting.
-    pub(crate) async fn pop(&self) -> Notice {
+    pub(crate) async fn pop(&self) -> QueuedEvent {
         loop {
             let next = self.lock().pop_front();
-            if let Some(notice) = next {
-                return notice;
+            if let Some(queued) = next {
+                return queued;
             }
             self.arrived.notified().await;
         }
@@ -120,40 +114,37 @@ impl Notices {
         self.lock().len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Notice>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<QueuedEvent>> {
         // No code that can panic runs under the lock; a poisoned one holds a sound state.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Lets an Event be written if a status that was just written says something else than before.
-pub(crate) fn tell(object: &Id, ctx: &Context, main: &Condition) {
-    let now = Said {
-        good: main.status == ConditionStatus::True,
-        reason: main.reason,
-    };
-    let tone = {
+pub(crate) fn emit_change(object: &Id, ctx: &Context, main: &Condition) {
+    let now = MainCondition::of(main);
+    let event_type = {
         let mut state = ctx.state();
         let Some(progress) = state.progress.get_mut(object) else {
             return;
         };
-        let before = progress.voice;
+        let before = progress.last_event;
         if !is_under_way(now) {
-            progress.voice = Voice::Said(now);
+            progress.last_event = LastEvent::Sent(now);
         }
-        tone(object.kind, before, now)
+        event_type(object.kind, before, now)
     };
-    if let Some(tone) = tone {
-        push(object, ctx, tone, main);
+    if let Some(event_type) = event_type {
+        push(object, ctx, event_type, main);
     }
 }
 
 /// Lets an Event be written about a condition.
-pub(crate) fn push(object: &Id, ctx: &Context, tone: Tone, main: &Condition) {
-    log(object, tone, main);
-    let dropped = ctx.notices.push(Notice {
+pub(crate) fn push(object: &Id, ctx: &Context, event_type: EventType, main: &Condition) {
+    log(object, event_type, main);
+    let dropped = ctx.events.push(QueuedEvent {
         object: Id::clone(object),
-        tone,
+        event_type,
         reason: main.reason,
         message: main.message.clone(),
         at: ctx.clock.now(),
@@ -164,7 +155,7 @@ pub(crate) fn push(object: &Id, ctx: &Context, tone: Tone, main: &Condition) {
 }
 
 /// Lets an Event be written about an annotation that somebody else changed.
-pub(crate) fn tell_tampered(object: &Id, ctx: &Context) {
+pub(crate) fn emit_tampered(object: &Id, ctx: &Context) {
     let message = format!(
         "somebody else changed the annotation {PUBLISHED}, by which Bindery knows its own records; it is \
          written back"
@@ -173,7 +164,7 @@ pub(crate) fn tell_tampered(object: &Id, ctx: &Context) {
 }
 
 /// Lets an Event be written about what others did to sets of an object, once each time.
-pub(crate) fn tell_mended(object: &Id, ctx: &Context, outcomes: &[ClaimReceipt]) {
+pub(crate) fn emit_mended(object: &Id, ctx: &Context, outcomes: &[ClaimReceipt]) {
     let mended = outcomes
         .iter()
         .filter_map(|outcome| outcome.mended.as_ref());
@@ -200,9 +191,9 @@ pub(crate) fn tell_mended(object: &Id, ctx: &Context, outcomes: &[ClaimReceipt])
 
 fn warn(object: &Id, ctx: &Context, message: String) {
     tracing::warn!(%object, why = message, "others changed what is Bindery's");
-    let dropped = ctx.notices.push(Notice {
+    let dropped = ctx.events.push(QueuedEvent {
         object: Id::clone(object),
-        tone: Tone::Warning,
+        event_type: EventType::Warning,
         reason: Reason::Overwritten,
         message,
         at: ctx.clock.now(),
@@ -213,7 +204,7 @@ fn warn(object: &Id, ctx: &Context, message: String) {
 }
 
 /// The same in the log. What a server or a zone does to all objects alike is told of that one.
-fn log(object: &Id, tone: Tone, main: &Condition) {
+fn log(object: &Id, event_type: EventType, main: &Condition) {
     let (reason, why) = (main.reason.as_str(), &*main.message);
     let shared = [
         Reason::ServerUnreachable,
@@ -222,29 +213,31 @@ fn log(object: &Id, tone: Tone, main: &Condition) {
     ];
     let is_held = main.reason == Reason::Held && object.kind != Kind::DnsZone;
     let is_shared = is_held || shared.contains(&main.reason);
-    match tone {
-        Tone::Normal => tracing::info!(%object, reason, why, "an object is as declared"),
-        Tone::Warning if is_shared => {
+    match event_type {
+        EventType::Normal => tracing::info!(%object, reason, why, "an object is as declared"),
+        EventType::Warning if is_shared => {
             tracing::debug!(%object, reason, why, "an object is not as declared");
         }
-        Tone::Warning => tracing::warn!(%object, reason, why, "an object is not as declared"),
+        EventType::Warning => tracing::warn!(%object, reason, why, "an object is not as declared"),
     }
 }
 
 /// How to tell of a change, if it is worth an Event.
-fn tone(kind: Kind, before: Voice, now: Said) -> Option<Tone> {
+fn event_type(kind: Kind, before: LastEvent, now: MainCondition) -> Option<EventType> {
     match (before, now.good) {
-        (Voice::Said(said), _) if said == now => None,
+        (LastEvent::Sent(said), _) if said == now => None,
         (_, false) if is_under_way(now) => None,
-        (_, false) => Some(Tone::Warning),
-        (Voice::Said(said), true) => (!said.good).then_some(Tone::Normal),
+        (_, false) => Some(EventType::Warning),
+        (LastEvent::Sent(said), true) => (!said.good).then_some(EventType::Normal),
         // Zones are few, and that one is served is news.
-        (Voice::Silent | Voice::Unknown, true) => (kind == Kind::DnsZone).then_some(Tone::Normal),
+        (LastEvent::Silent | LastEvent::Unknown, true) => {
+            (kind == Kind::DnsZone).then_some(EventType::Normal)
+        }
     }
 }
 
 /// Whether it only says that the work is not done yet, of which nobody has to be warned.
-fn is_under_way(said: Said) -> bool {
+fn is_under_way(said: MainCondition) -> bool {
     !said.good && matches!(said.reason, Reason::Progressing | Reason::Pending)
 }
 
@@ -256,13 +249,13 @@ mod tests {
 
     use super::*;
 
-    const READY: Said = Said {
+    const READY: MainCondition = MainCondition {
         good: true,
         reason: Reason::ReconcileSucceeded,
     };
 
-    fn not(reason: Reason) -> Said {
-        Said {
+    fn not(reason: Reason) -> MainCondition {
+        MainCondition {
             good: false,
             reason,
         }
@@ -271,51 +264,65 @@ mod tests {
     #[test]
     fn changes_are_told_and_a_straight_way_to_ready_is_not() {
         let conflict = not(Reason::Conflict);
-        let (said, silent) = (Voice::Said, Voice::Silent);
+        let (said, silent) = (LastEvent::Sent, LastEvent::Silent);
         let rows = [
             (Kind::ARecord, silent, READY, None),
-            (Kind::DnsZone, silent, READY, Some(Tone::Normal)),
-            (Kind::ARecord, silent, conflict, Some(Tone::Warning)),
+            (Kind::DnsZone, silent, READY, Some(EventType::Normal)),
+            (Kind::ARecord, silent, conflict, Some(EventType::Warning)),
             (Kind::ARecord, said(conflict), conflict, None),
-            (Kind::ARecord, said(conflict), READY, Some(Tone::Normal)),
+            (
+                Kind::ARecord,
+                said(conflict),
+                READY,
+                Some(EventType::Normal),
+            ),
             (Kind::ARecord, said(READY), READY, None),
-            (Kind::ARecord, said(READY), conflict, Some(Tone::Warning)),
+            (
+                Kind::ARecord,
+                said(READY),
+                conflict,
+                Some(EventType::Warning),
+            ),
             (
                 Kind::ARecord,
                 said(conflict),
                 not(Reason::NotOwned),
-                Some(Tone::Warning),
+                Some(EventType::Warning),
             ),
             (Kind::ARecord, said(READY), not(Reason::Progressing), None),
             (Kind::DnsEndpoint, silent, not(Reason::Pending), None),
         ];
         for (kind, before, now, expected) in rows {
-            assert_eq!(tone(kind, before, now), expected, "{before:?} to {now:?}");
+            assert_eq!(
+                event_type(kind, before, now),
+                expected,
+                "{before:?} to {now:?}"
+            );
         }
-        assert_eq!(Voice::of(Some(not(Reason::Pending))), Voice::Silent);
-        assert_eq!(Voice::of(Some(conflict)), Voice::Said(conflict));
+        assert_eq!(LastEvent::of(Some(not(Reason::Pending))), LastEvent::Silent);
+        assert_eq!(LastEvent::of(Some(conflict)), LastEvent::Sent(conflict));
     }
 
     #[test]
     fn the_oldest_makes_room() {
-        let notices = Notices::default();
-        let notice = |number: usize| Notice {
+        let queue = EventQueue::default();
+        let queued = |number: usize| QueuedEvent {
             object: Arc::new(ObjectRef {
                 kind: Kind::ARecord,
                 namespace: "default".into(),
                 name: "www".into(),
                 uid: "uid".into(),
             }),
-            tone: Tone::Warning,
+            event_type: EventType::Warning,
             reason: Reason::Conflict,
             message: number.to_string(),
             at: Moment(0),
         };
         for number in 0..EVENTS_WAITING_MAX {
-            assert_eq!(notices.push(notice(number)), None);
+            assert_eq!(queue.push(queued(number)), None);
         }
-        let dropped = notices.push(notice(EVENTS_WAITING_MAX));
-        assert_eq!(dropped, Some(notice(0)));
-        assert_eq!(notices.len(), EVENTS_WAITING_MAX);
+        let dropped = queue.push(queued(EVENTS_WAITING_MAX));
+        assert_eq!(dropped, Some(queued(0)));
+        assert_eq!(queue.len(), EVENTS_WAITING_MAX);
     }
 }

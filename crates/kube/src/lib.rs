@@ -8,22 +8,22 @@ mod cluster;
 mod context;
 mod endpoint;
 mod events;
-mod lean;
 mod metrics;
+mod object_counts;
 mod publishing;
 mod record;
 mod state;
 mod status;
 mod sweep;
-mod tally;
+mod trimmed;
 mod watching;
 mod work;
 mod zone;
 
 mod controllers;
 
-pub use context::{Clock, Settings, Site, Tenure};
+pub use context::{Clock, GroupConfig, Management, Settings};
 pub use controllers::{Controllers, Handle, Task};
-pub use lean::lean_metadata;
 pub use metrics::{Metrics, QueueLen};
-pub use tally::Standing;
+pub use object_counts::ObjectState;
+pub use trimmed::trimmed_metadata;

@@ -43,13 +43,13 @@ pub struct Metrics {
 pub struct QueueLen {
     /// Which controller: `zones`, `records` or `endpoints`.
     pub queue: &'static str,
-    /// Objects that wait for a visit.
+    /// Objects that wait to be reconciled.
     pub waiting: usize,
-    /// Visits under way.
+    /// Reconciles that run.
     pub running: usize,
-    /// Objects that are visited at a set time, after a failure mostly.
+    /// Objects that are reconciled at a set time, after a failure mostly.
     pub scheduled: usize,
-    /// Visits since the start that failed and were tried again.
+    /// Reconciles since the start that failed and were tried again.
     pub retries: u64,
 }
 

@@ -10,35 +10,35 @@ use bindery_core::zones::{ClaimStatus, Withdrawal};
 use bindery_core::{
     Adoption, Group, GroupDeclaration, Moment, Name, ObjectRef, Problem, Reason, Record, RecordKey,
 };
-use bindery_sources::{Decision, Id, Life, Meta, MetadataPatch, Step};
+use bindery_sources::{Decision, Id, Life, Meta, MetadataPatch, NextAct};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::cluster::{Class, Error};
 use crate::context::Context;
-use crate::events::Voice;
+use crate::events::LastEvent;
 use crate::metrics::count;
-use crate::state::{Asked, Shown, State};
-use crate::status::{Seen, Told, body, digest, keep_others};
-use crate::work::{Visit, spread};
+use crate::state::{State, Submission};
+use crate::status::{LastWritten, MainCondition, ObservedStatus, body, digest, keep_others};
+use crate::work::{Requeue, jitter_seed};
 
-/// Steps of one visit: write down, declare, tell, tidy up, and once more after an edit.
+/// Steps of one reconcile: record, submit, report, clean up, and once more after an edit.
 pub(crate) const STEPS_MAX: usize = 8;
 
 /// How long an object may be without a zone before its author is told for the first time.
-const PATIENCE: Duration = Duration::from_millis(250);
+const GRACE_PERIOD: Duration = Duration::from_millis(250);
 
 /// How long an object may be without any condition while the outcome is not known: people and programs
 /// that wait for one are to see within a second that somebody is at work, whatever the servers do. Nearly
 /// every outcome is known much sooner, so that this costs no write.
-const FIRST_WORD: Duration = Duration::from_millis(700);
+const FIRST_REPORT_DELAY: Duration = Duration::from_millis(700);
 
 /// Whether an object whose outcome is not known yet is to be told so.
-pub(crate) enum FirstWord {
+pub(crate) enum FirstReport {
     /// It has a condition already.
-    Said,
-    /// Not before this visit.
-    Wait(Visit),
+    Done,
+    /// Not before this time.
+    Wait(Requeue),
     /// Now.
     Due,
 }
@@ -48,9 +48,9 @@ pub(crate) struct Observed {
     decision: Decision,
     generation: i64,
     life: Option<Life>,
-    asked: Asked,
+    submission: Submission,
     receipt: Option<Arc<Receipt>>,
-    settled: bool,
+    withdrawn: bool,
     zone_names: Vec<Name>,
     had: Box<str>,
 }
@@ -66,15 +66,15 @@ pub(crate) enum Plan {
     /// Its claims go to the engine; the number stands for them.
     Declare(Vec<GroupDeclaration>, u64),
     /// Its author is to be told.
-    Report(Box<News>),
+    Report(Box<Report>),
     /// The outcome is not known yet; its author is to be told that, if nothing else was said.
-    Await(Box<News>),
+    Await(Box<Report>),
     /// Nothing, until something changes.
     Rest,
 }
 
 /// What there is to tell.
-pub(crate) struct News {
+pub(crate) struct Report {
     pub(crate) generation: i64,
     pub(crate) life: Life,
     /// The zones that it is in, with their names.
@@ -82,7 +82,7 @@ pub(crate) struct News {
     pub(crate) problems: Vec<Problem>,
     /// What it asks for and does not get, without harm to the rest.
     pub(crate) notes: Vec<Problem>,
-    pub(crate) wishes: usize,
+    pub(crate) desired_count: usize,
     /// What became of its claims; `None` where they were held back.
     pub(crate) receipt: Option<Arc<Receipt>>,
     had: Box<str>,
@@ -91,12 +91,12 @@ pub(crate) struct News {
     is_early: bool,
 }
 
-impl News {
+impl Report {
     /// The lines that the status is to say were seen in DNS: what is served, what was before and may be
     /// still, and of what is not served now what was.
     pub(crate) fn published(&self, object: &ObjectRef) -> Option<String> {
         let mut lines: Vec<(Group, Record)> = Vec::new();
-        let had = bindery_sources::meta::lines(&self.had);
+        let had = bindery_sources::meta::parse_records(&self.had);
         let receipt = self.receipt.as_deref();
         let is_over = receipt.is_some_and(|receipt| receipt.withdrawal == Withdrawal::Done);
         if !is_over {
@@ -125,12 +125,12 @@ pub(crate) fn observe(object: &Id, ctx: &Context) -> Option<Observed> {
     let state = ctx.state();
     let unknown = Box::default();
     let progress = state.progress.get(object).unwrap_or(&unknown);
-    let free = |group: &Group, key: &RecordKey| {
-        let known = progress.free();
+    let available = |group: &Group, key: &RecordKey| {
+        let known = progress.available();
         let found = known.binary_search_by(|(one, known)| (one, known).cmp(&(group, key)));
         found.is_ok()
     };
-    let decision = state.catalog.decide(object, &free)?;
+    let decision = state.catalog.decide(object, &available)?;
     let meta = state.catalog.meta(object);
     let zone_names = decision
         .zones
@@ -140,10 +140,10 @@ pub(crate) fn observe(object: &Id, ctx: &Context) -> Option<Observed> {
     Some(Observed {
         generation: meta.map_or(0, |meta| meta.generation),
         life: meta.map(|meta| meta.life),
-        asked: progress.asked,
+        submission: progress.submission,
         receipt: progress.receipt.clone(),
-        settled: progress.settled,
-        had: meta.map_or_else(Box::default, |meta| meta.had_text().into()),
+        withdrawn: progress.withdrawn,
+        had: meta.map_or_else(Box::default, |meta| meta.confirmed_text().into()),
         decision,
         zone_names,
     })
@@ -158,51 +158,51 @@ pub(crate) fn plan(observed: Option<Observed>) -> Plan {
         decision,
         generation,
         life,
-        asked,
+        submission,
         receipt,
-        settled,
+        withdrawn,
         zone_names,
         had,
     } = observed;
     let content = content(&decision, generation);
-    let news = |receipt, is_early| {
-        Box::new(News {
+    let report = |receipt, is_early| {
+        Box::new(Report {
             generation,
             life: life.unwrap_or(Life::Deleting),
             zones: decision.zones.iter().cloned().zip(zone_names).collect(),
             problems: decision.problems.clone(),
             notes: decision.notes.clone(),
-            wishes: decision.wishes,
+            desired_count: decision.desired_count,
             receipt,
             had,
             content,
             is_early,
         })
     };
-    match (decision.step, asked) {
-        (Step::Admit(patch), _) => Plan::Write(patch),
-        (Step::Hold, Asked::Held(told)) if told == content => Plan::Rest,
-        (Step::Hold, _) => Plan::Report(news(None, false)),
-        (Step::Declare(_), Asked::Declared(declared)) if declared == content => {
+    match (decision.next, submission) {
+        (NextAct::WriteMetadata(patch), _) => Plan::Write(patch),
+        (NextAct::AwaitAuthor, Submission::Withheld(told)) if told == content => Plan::Rest,
+        (NextAct::AwaitAuthor, _) => Plan::Report(report(None, false)),
+        (NextAct::Declare(_), Submission::Declared(declared)) if declared == content => {
             match (receipt, life) {
                 // What vanished has no status; it is only waited for.
-                (_, None) if settled => Plan::Forget,
+                (_, None) if withdrawn => Plan::Forget,
                 (_, None) => Plan::Rest,
-                (Some(receipt), Some(_)) => Plan::Report(news(Some(receipt), false)),
-                (None, Some(life)) => match &decision.settled {
-                    Some(patch) if settled => Plan::Trim(patch.clone()),
+                (Some(receipt), Some(_)) => Plan::Report(report(Some(receipt), false)),
+                (None, Some(life)) => match &decision.cleanup {
+                    Some(patch) if withdrawn => Plan::Trim(patch.clone()),
                     Some(_) | None if life == Life::Deleting => Plan::Rest,
-                    Some(_) | None => Plan::Await(news(None, true)),
+                    Some(_) | None => Plan::Await(report(None, true)),
                 },
             }
         }
-        (Step::Declare(parts), _) => Plan::Declare(parts, content),
+        (NextAct::Declare(parts), _) => Plan::Declare(parts, content),
     }
 }
 
 /// Carries out what is to be done, apart from telling.
 ///
-/// Cancellation: a patch on its way is applied or not; the next visit sees which.
+/// Cancellation: a patch on its way is applied or not; the next reconcile sees which.
 pub(crate) async fn apply(object: &Id, ctx: &Context, plan: Plan) -> Result<(), Error> {
     match plan {
         Plan::Forget => {
@@ -211,15 +211,15 @@ pub(crate) async fn apply(object: &Id, ctx: &Context, plan: Plan) -> Result<(), 
             ctx.push_all(zones.iter().cloned());
         }
         Plan::Trim(patch) => {
-            if let Some(lines) = patch.lines() {
-                ctx.state().catalog.keep(object, lines);
+            if let Some(lines) = patch.owned() {
+                ctx.state().catalog.set_owned(object, lines);
             }
             let newest = ctx.cluster.write_metadata(object, &patch.body()).await?;
-            ctx.see(object.kind, newest);
+            ctx.on_response(object.kind, newest);
         }
         Plan::Write(patch) => {
             let newest = ctx.cluster.write_metadata(object, &patch.body()).await?;
-            ctx.see(object.kind, newest);
+            ctx.on_response(object.kind, newest);
         }
         Plan::Declare(parts, content) => declare(object, ctx, parts, content),
         Plan::Report(_) | Plan::Await(_) | Plan::Rest => {}
@@ -238,87 +238,89 @@ fn declare(object: &Id, ctx: &Context, mut parts: Vec<GroupDeclaration>, content
     let mut state = ctx.state();
     let progress = state.progress.entry(Id::clone(object)).or_default();
     progress.revision += 1;
-    progress.asked = Asked::Declared(content);
+    progress.submission = Submission::Declared(content);
     progress.receipt = None;
-    progress.settled = false;
+    progress.withdrawn = false;
     for (group, declaration) in &mut parts {
         declaration.revision = progress.revision;
         if declaration.adoption == Adoption::Refuse {
-            let site = ctx.settings.sites.get(group);
-            declaration.adoption = site.map_or(Adoption::Refuse, |site| site.adoption);
+            let config = ctx.settings.groups.get(group);
+            declaration.adoption = config.map_or(Adoption::Refuse, |config| config.adoption);
         }
     }
     // Under the lock, so that declarations of one object arrive in their order.
     ctx.engine.declare(parts);
 }
 
-/// When to look again at an object that has no zone yet and was never told so: a zone that is
-/// applied together with its records may arrive a moment later than they do.
-pub(crate) fn patience(object: &Id, ctx: &Context, news: &News) -> Option<Visit> {
+/// When the grace period of an object without a zone ends, if it has not yet: a zone that is applied
+/// together with its records may arrive a moment later than they do.
+pub(crate) fn in_grace_period(object: &Id, ctx: &Context, report: &Report) -> Option<Requeue> {
     const HOMELESS: [Reason; 3] = [
         Reason::NotSelected,
         Reason::ZoneNotFound,
         Reason::NoMatchingZone,
     ];
     let homeless = |problem: &Problem| HOMELESS.contains(&problem.reason);
-    if !news.problems.iter().any(homeless) {
+    if !report.problems.iter().any(homeless) {
         return None;
     }
     let mut state = ctx.state();
     let progress = state.progress.get_mut(object)?;
-    if progress.memory.told.is_some() || !progress.memory.seen.is_blank() {
+    if progress.status.last_written.is_some() || !progress.status.observed.is_blank() {
         return None;
     }
     let now = Instant::now();
-    let until = progress.patience(now + PATIENCE);
-    (now < until).then_some(Visit::At(until))
+    let until = progress.grace_until(now + GRACE_PERIOD);
+    (now < until).then_some(Requeue::At(until))
 }
 
 /// Whether an object whose outcome is not known yet is to be told so.
-pub(crate) fn first_word(object: &Id, ctx: &Context) -> FirstWord {
+pub(crate) fn first_report(object: &Id, ctx: &Context) -> FirstReport {
     let mut state = ctx.state();
     let Some(progress) = state.progress.get_mut(object) else {
-        return FirstWord::Said;
+        return FirstReport::Done;
     };
-    if progress.memory.told.is_some() || !progress.memory.seen.is_blank() {
-        return FirstWord::Said;
+    if progress.status.last_written.is_some() || !progress.status.observed.is_blank() {
+        return FirstReport::Done;
     }
     let now = Instant::now();
-    let until = progress.patience(now + FIRST_WORD);
+    let until = progress.grace_until(now + FIRST_REPORT_DELAY);
     if now < until {
-        FirstWord::Wait(Visit::At(until))
+        FirstReport::Wait(Requeue::At(until))
     } else {
-        FirstWord::Due
+        FirstReport::Due
     }
 }
 
 /// Writes a status if it differs from the one that stands.
 ///
-/// Cancellation: the status is written or not; the next visit compares again.
+/// Cancellation: the status is written or not; the next reconcile compares again.
 pub(crate) async fn write_status(
     object: &Id,
     ctx: &Context,
-    status: impl FnOnce(&Seen, Moment) -> Value,
+    status: impl FnOnce(&ObservedStatus, Moment) -> Value,
 ) -> Result<(), Error> {
     let (mut status, wanted, has_others) = {
         let mut state = ctx.state();
         let Some(progress) = state.progress.get_mut(object) else {
             return Ok(());
         };
-        let memory = &mut progress.memory;
-        if progress.voice == Voice::Unknown {
+        let memory = &mut progress.status;
+        if progress.last_event == LastEvent::Unknown {
             // After a start, what stands in the object is what its author knows.
-            progress.voice = Voice::of(memory.seen.said(object.kind));
+            progress.last_event = LastEvent::of(memory.observed.main_condition(object.kind));
         }
-        let status = status(&memory.seen, ctx.clock.now());
+        let status = status(&memory.observed, ctx.clock.now());
         let wanted = digest(&status);
         if !memory.differs(wanted) {
-            let stored = memory.seen.digest;
-            memory.told.get_or_insert(Told { wanted, stored });
+            let stored = memory.observed.digest;
+            memory
+                .last_written
+                .get_or_insert(LastWritten { wanted, stored });
             return Ok(());
         }
         memory.writing = true;
-        (status, wanted, memory.seen.has_others)
+        (status, wanted, memory.observed.has_others)
     };
     let written = async {
         if has_others {
@@ -329,13 +331,13 @@ pub(crate) async fn write_status(
     };
     let written = written.await;
     if let Some(progress) = ctx.state().progress.get_mut(object) {
-        progress.memory.writing = false;
-        progress.memory.told = written.as_ref().ok().map(|newest| Told {
+        progress.status.writing = false;
+        progress.status.last_written = written.as_ref().ok().map(|newest| LastWritten {
             wanted,
             stored: digest(&newest.status()),
         });
     }
-    ctx.see(object.kind, written?);
+    ctx.on_response(object.kind, written?);
     if ctx.state().is_overwritten(object) {
         // Others wrote while the answer was on its way.
         ctx.push(Id::clone(object));
@@ -343,88 +345,87 @@ pub(crate) async fn write_status(
     Ok(())
 }
 
-/// When to look again at an object whose annotation somebody else changed and that was written back a moment
-/// ago.
-pub(crate) fn hold_back(object: &Id, ctx: &Context) -> Option<Visit> {
+/// When to try again to restore an annotation that somebody else changed, where it was restored a moment
+/// ago: two writers must not keep each other busy.
+pub(crate) fn tamper_backoff(object: &Id, ctx: &Context) -> Option<Requeue> {
     let mut state = ctx.state();
     if !state.catalog.meta(object).is_some_and(Meta::is_tampered) {
         return None;
     }
     let progress = state.progress.get_mut(object)?;
-    let mended = progress.mend(Instant::now(), spread(&object.uid.to_string()));
-    mended.err().map(Visit::At)
+    let mended = progress.mend(Instant::now(), jitter_seed(&object.uid.to_string()));
+    mended.err().map(Requeue::At)
 }
 
-/// Compares what stands in the object with what was told: where others wrote over it, the engine is asked
-/// again what became of the object, so that it is told anew. Returns when to look again, where that was done
-/// a moment ago.
-pub(crate) fn compare(object: &Id, ctx: &Context) -> Option<Visit> {
+/// Submits an object's claims again where somebody overwrote its status: the engine's answer makes the
+/// controller write the status anew. Returns when to try again, where this happened a moment ago.
+pub(crate) fn resubmit_overwritten(object: &Id, ctx: &Context) -> Option<Requeue> {
     let mut state = ctx.state();
     let progress = state.progress.get_mut(object)?;
     if !progress.is_overwritten() {
         return None;
     }
-    match progress.mend(Instant::now(), spread(&object.uid.to_string())) {
+    match progress.mend(Instant::now(), jitter_seed(&object.uid.to_string())) {
         Ok(()) => {
-            progress.asked = Asked::Nothing;
+            progress.submission = Submission::Nothing;
             None
         }
-        Err(until) => Some(Visit::At(until)),
+        Err(until) => Some(Requeue::At(until)),
     }
 }
 
-/// Notes that an author was told, and how it looks.
-pub(crate) fn told(object: &Id, ctx: &Context, news: &News, shown: Shown) {
-    if news.is_early {
+/// Notes that an object's status was written, and what its main condition is.
+pub(crate) fn mark_reported(object: &Id, ctx: &Context, report: &Report, main: MainCondition) {
+    if report.is_early {
         return;
     }
     let mut state = ctx.state();
-    forget_receipt(&mut state, object, news);
-    let ids = news.zones.iter().map(|(id, _)| Id::clone(id)).collect();
-    let zones = state.show(object, &ids, shown);
+    forget_receipt(&mut state, object, report);
+    let ids = report.zones.iter().map(|(id, _)| Id::clone(id)).collect();
+    let zones = state.set_reported(object, &ids, main);
     drop(state);
     ctx.push_all(zones);
 }
 
-fn forget_receipt(state: &mut State, object: &Id, news: &News) {
+fn forget_receipt(state: &mut State, object: &Id, report: &Report) {
     let Some(progress) = state.progress.get_mut(object) else {
         return;
     };
-    match (&news.receipt, &progress.receipt) {
-        (None, _) => progress.asked = Asked::Held(news.content),
+    match (&report.receipt, &progress.receipt) {
+        (None, _) => progress.submission = Submission::Withheld(report.content),
         (Some(told), Some(newest)) if Arc::ptr_eq(told, newest) => progress.receipt = None,
         (Some(_), _) => {}
     }
 }
 
 /// What to do after a fault.
-pub(crate) async fn recover(object: &Id, ctx: &Context, error: Error) -> Visit {
+pub(crate) async fn recover(object: &Id, ctx: &Context, error: Error) -> Requeue {
     count(&ctx.cluster.metrics.faults);
     match error.class() {
         // The watch tells what became of it; absence alone is no deletion.
-        Class::Missing => Visit::OnChange,
+        Class::Missing => Requeue::OnChange,
         Class::Conflict => match ctx.cluster.fetch(object).await {
             Ok(newest) => {
                 let before = ctx.state().catalog.meta(object).map(|meta| meta.version);
-                ctx.see(object.kind, newest);
+                ctx.on_response(object.kind, newest);
                 let after = ctx.state().catalog.meta(object).map(|meta| meta.version);
                 if before == after {
-                    Visit::Failed
+                    Requeue::Failed
                 } else {
-                    Visit::At(Instant::now())
+                    Requeue::At(Instant::now())
                 }
             }
-            Err(error) if error.class() == Class::Missing => Visit::OnChange,
-            Err(_) => Visit::Failed,
+            Err(error) if error.class() == Class::Missing => Requeue::OnChange,
+            Err(_) => Requeue::Failed,
         },
         Class::Transient | Class::Expired | Class::Denied => {
-            tracing::warn!(%object, error = error.told(), "a request to the Kubernetes API failed");
-            Visit::Failed
+            tracing::warn!(%object, error = error.chain(), "a request to the Kubernetes API failed");
+            Requeue::Failed
         }
     }
 }
 
-/// A number for what is asked and what is told about it.
+/// A number for what an object claims and what is reported about it.
 fn content(decision: &Decision, generation: i64) -> u64 {
     let mut hasher = DefaultHasher::new();
     generation.hash(&mut hasher);
@@ -435,9 +436,9 @@ fn content(decision: &Decision, generation: i64) -> u64 {
         problem.to_string().hash(&mut hasher);
         problem.reason.hash(&mut hasher);
     }
-    let parts = match &decision.step {
-        Step::Declare(parts) => &parts[..],
-        Step::Hold | Step::Admit(_) => &[],
+    let parts = match &decision.next {
+        NextAct::Declare(parts) => &parts[..],
+        NextAct::AwaitAuthor | NextAct::WriteMetadata(_) => &[],
     };
     for (group, declaration) in parts {
         group.hash(&mut hasher);

@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use bindery_core::zones::{ClaimReceipt, ClaimStatus, Receipt, Withdrawal, ZoneReceipt};
 use bindery_core::{
-    Backoff, Failures, Group, Kind, ObjectRef, Reason, RecordKey, Serial, SmallSet, Uid, ZoneKey,
-    compact,
+    Backoff, Failures, Group, Kind, ObjectRef, RecordKey, Serial, SmallSet, Uid, ZoneKey, compact,
 };
 use bindery_sources::{Catalog, Groups, Id, Meta, Object};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::cluster::Watched;
-use crate::events::{Said, Voice};
-use crate::status::{Memory, Seen};
+use crate::events::LastEvent;
+use crate::status::{MainCondition, ObservedStatus, StatusCache};
 use crate::zone::ZoneProgress;
 
 /// What the controllers remember. Everything in it can be found out again after a restart.
@@ -37,31 +36,32 @@ pub(crate) struct State {
 /// How far one object is.
 #[derive(Default)]
 pub(crate) struct Progress {
-    pub(crate) memory: Memory,
+    pub(crate) status: StatusCache,
     pub(crate) revision: u64,
-    pub(crate) asked: Asked,
+    pub(crate) submission: Submission,
     /// What became of the last declaration, until it is told.
     pub(crate) receipt: Option<Arc<Receipt>>,
-    /// Whether nothing but the last declaration is left in DNS.
-    pub(crate) settled: bool,
-    pub(crate) shown: Option<Shown>,
-    /// What its author was last told in an Event, or could have been.
-    pub(crate) voice: Voice,
+    /// Whether everything that the object had in DNS before its last declaration is gone.
+    pub(crate) withdrawn: bool,
+    /// Its main condition as it was last reported.
+    pub(crate) reported: Option<MainCondition>,
+    /// What the last Event said, or would have said.
+    pub(crate) last_event: LastEvent,
     /// The zones that it is in.
     pub(crate) zones: SmallSet<Id>,
     /// Most objects stand as they are, and of a hundred thousand every field would be felt.
-    underway: Option<Box<Underway>>,
+    work: Option<Box<InProgress>>,
 }
 
-/// What is known of an object only while it is on its way.
+/// What is known of an object only while it is in progress.
 #[derive(Default)]
-struct Underway {
-    /// Where the zone was looked at and has room for what the object asks for, sorted.
-    free: Box<[(Group, RecordKey)]>,
+struct InProgress {
+    /// The record sets that the object asks for and that nobody else has in DNS, sorted.
+    available: Box<[(Group, RecordKey)]>,
     /// When its newest generation was seen, until that is served or its author is told why not.
     since: Option<Instant>,
-    /// Until when it is not told that it has no zone.
-    patience: Option<Instant>,
+    /// The end of its grace period, in which nobody is told that it has no zone.
+    grace: Option<Instant>,
     /// What others did to its sets, as often as it was told.
     mended: u32,
     /// How often what others wrote over was put right, and when it may be again.
@@ -75,23 +75,16 @@ const MENDING: Backoff = Backoff {
     max: Duration::from_secs(30),
 };
 
-/// What was last done with an object's wishes; the number stands for their content.
+/// What was last done with an object's claims; the number stands for their content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum Submission {
     /// Nothing yet.
     #[default]
     Nothing,
-    /// They were held back, and the author was told why.
-    Held(u64),
-    /// They were declared to the engine.
+    /// They were not submitted; the author has to correct the object and was told why.
+    Withheld(u64),
+    /// They were submitted to the engine.
     Declared(u64),
-}
-
-/// What people see of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shown {
-    pub(crate) good: bool,
-    pub(crate) reason: Reason,
 }
 
 /// The objects in one zone.
@@ -102,14 +95,14 @@ pub(crate) struct Members {
 }
 
 impl Progress {
-    /// Where the zone was looked at and has room for what the object asks for, sorted.
-    pub(crate) fn free(&self) -> &[(Group, RecordKey)] {
-        self.underway.as_ref().map_or(&[], |way| &way.free)
+    /// The record sets that the object asks for and that nobody else has in DNS, sorted.
+    pub(crate) fn available(&self) -> &[(Group, RecordKey)] {
+        self.work.as_ref().map_or(&[], |way| &way.available)
     }
 
-    /// Until when it is not told that it has no zone, if it is `until` where nothing was said before.
-    pub(crate) fn patience(&mut self, until: Instant) -> Instant {
-        self.on_its_way(|way| *way.patience.get_or_insert(until))
+    /// The end of its grace period; `until` where it has none yet.
+    pub(crate) fn grace_until(&mut self, until: Instant) -> Instant {
+        self.update_in_progress(|way| *way.grace.get_or_insert(until))
     }
 
     /// What others wrote over is about to be put right; the first time at once.
@@ -117,7 +110,7 @@ impl Progress {
     /// # Errors
     /// The time before which it is not to be done again.
     pub(crate) fn mend(&mut self, now: Instant, salt: u64) -> Result<(), Instant> {
-        self.on_its_way(|way| {
+        self.update_in_progress(|way| {
             let (failures, until) = way
                 .mending
                 .get_or_insert_with(|| (Failures::default(), now));
@@ -134,41 +127,39 @@ impl Progress {
 
     /// Notes how often sets of it were put right, and returns what was noted before.
     pub(crate) fn mended(&mut self, times: u32) -> u32 {
-        if times == 0 && self.underway.is_none() {
+        if times == 0 && self.work.is_none() {
             return 0;
         }
-        self.on_its_way(|way| std::mem::replace(&mut way.mended, times))
+        self.update_in_progress(|way| std::mem::replace(&mut way.mended, times))
     }
 
-    /// Whether others wrote over what was told, and nothing is on its way to put it right.
+    /// Whether others overwrote the status, and no receipt waits that would restore it.
     pub(crate) fn is_overwritten(&self) -> bool {
-        self.memory.is_overwritten() && self.receipt.is_none()
+        self.status.is_overwritten() && self.receipt.is_none()
     }
 
-    /// What the object says, be it that others wrote it; where its kind keeps no conditions, what it was
-    /// told.
-    pub(crate) fn says(&self, kind: Kind) -> Option<Shown> {
-        let said = self.memory.seen.said(kind);
-        let said = said.map(|Said { good, reason }| Shown { good, reason });
-        said.or(self.shown)
+    /// The main condition that stands in the object, whoever wrote it; where its kind keeps no conditions,
+    /// the one that was last reported.
+    pub(crate) fn main_condition(&self, kind: Kind) -> Option<MainCondition> {
+        self.status.observed.main_condition(kind).or(self.reported)
     }
 
-    /// Changes what is known of it on its way, and keeps that only if something is.
-    fn on_its_way<R>(&mut self, change: impl FnOnce(&mut Underway) -> R) -> R {
-        let mut way = self.underway.take().unwrap_or_default();
+    /// Changes what is known only while the object is in progress, and drops it when nothing is left.
+    fn update_in_progress<R>(&mut self, change: impl FnOnce(&mut InProgress) -> R) -> R {
+        let mut way = self.work.take().unwrap_or_default();
         let result = change(&mut way);
         if !way.is_over() {
-            self.underway = Some(way);
+            self.work = Some(way);
         }
         result
     }
 }
 
-impl Underway {
+impl InProgress {
     fn is_over(&self) -> bool {
-        self.free.is_empty()
+        self.available.is_empty()
             && self.since.is_none()
-            && self.patience.is_none()
+            && self.grace.is_none()
             && self.mended == 0
             && self
                 .mending
@@ -211,13 +202,13 @@ impl State {
     }
 
     /// Notes that a zone object declares a zone; what was said of it before counts no longer.
-    pub(crate) fn own(&mut self, object: &Id, zone: &ZoneKey) {
+    pub(crate) fn set_declarer(&mut self, object: &Id, zone: &ZoneKey) {
         self.declarers.insert(zone.clone(), Id::clone(object));
         self.zone_events.remove(zone);
     }
 
     /// Notes that a zone object no longer declares a zone, and returns whether it did.
-    pub(crate) fn disown(&mut self, object: &Id, zone: &ZoneKey) -> bool {
+    pub(crate) fn clear_declarer(&mut self, object: &Id, zone: &ZoneKey) -> bool {
         let owned = self.declarers.get(zone) == Some(object);
         if owned {
             self.declarers.remove(zone);
@@ -229,14 +220,14 @@ impl State {
     /// Whether something else stands in an object's status than what was told.
     pub(crate) fn is_overwritten(&self, id: &ObjectRef) -> bool {
         let progress = self.progress.get(id);
-        progress.is_some_and(|progress| progress.memory.is_overwritten())
+        progress.is_some_and(|progress| progress.status.is_overwritten())
     }
 
-    /// Takes in an object as it was seen, and returns the objects to visit.
-    pub(crate) fn see(
+    /// Takes in an object as it was read, and returns the objects to reconcile.
+    pub(crate) fn ingest(
         &mut self,
         object: Object,
-        status: Seen,
+        status: ObservedStatus,
         since: Option<Instant>,
     ) -> BTreeSet<Id> {
         if self.is_known(&object.meta) {
@@ -251,18 +242,18 @@ impl State {
         };
         let progress = self.progress.entry(Id::clone(&id)).or_default();
         if is_new {
-            progress.on_its_way(|way| way.since = since);
+            progress.update_in_progress(|way| way.since = since);
         }
-        progress.memory.seen = status;
+        progress.status.observed = status;
         // Somebody wrote over us, or a write of ours whose answer was lost arrived late.
-        if progress.memory.is_overwritten() {
+        if progress.status.is_overwritten() {
             affected.insert(id);
         }
         affected
     }
 
-    /// Takes in that everything of what is watched but these is gone, and returns the objects to visit.
-    pub(crate) fn keep_only(&mut self, watched: &Watched, uids: &BTreeSet<Uid>) -> BTreeSet<Id> {
+    /// Removes all objects of what is watched but these, and returns the objects to reconcile.
+    pub(crate) fn on_relist(&mut self, watched: &Watched, uids: &BTreeSet<Uid>) -> BTreeSet<Id> {
         let gone: Vec<Id> = self
             .catalog
             .ids()
@@ -290,13 +281,13 @@ impl State {
         if progress.revision != event.revision {
             return None;
         }
-        progress.settled = event.withdrawal == Withdrawal::Done;
+        progress.withdrawn = event.withdrawal == Withdrawal::Done;
         let outcomes = event.outcomes.iter();
-        let free: BTreeSet<(Group, RecordKey)> = outcomes
+        let available: BTreeSet<(Group, RecordKey)> = outcomes
             .filter(|outcome| outcome.status == ClaimStatus::Admissible)
             .map(|outcome| (outcome.group.clone(), outcome.claim.key.clone()))
             .collect();
-        progress.on_its_way(|way| way.free = free.into_iter().collect());
+        progress.update_in_progress(|way| way.available = available.into_iter().collect());
         progress.receipt = Some(Arc::new(event));
         Some(id)
     }
@@ -310,32 +301,37 @@ impl State {
         if outcomes.is_empty() || !outcomes.iter().all(is_served) {
             return None;
         }
-        let since = progress.on_its_way(|way| way.since.take());
+        let since = progress.update_in_progress(|way| way.since.take());
         since.map(|since| since.elapsed())
     }
 
-    /// Notes where an object is shown and how, and returns the zones whose list of it changed.
-    pub(crate) fn show(&mut self, id: &Id, zones: &SmallSet<Id>, shown: Shown) -> BTreeSet<Id> {
+    /// Notes in which zones an object was reported and with which main condition, and returns the zones whose list of it changed.
+    pub(crate) fn set_reported(
+        &mut self,
+        id: &Id,
+        zones: &SmallSet<Id>,
+        main: MainCondition,
+    ) -> BTreeSet<Id> {
         let Some(progress) = self.progress.get_mut(id) else {
             return BTreeSet::new();
         };
         let before = std::mem::replace(&mut progress.zones, zones.clone());
-        let was = progress.shown.replace(shown);
-        progress.on_its_way(|way| {
-            if shown.good {
-                way.patience = None;
+        let was = progress.reported.replace(main);
+        progress.update_in_progress(|way| {
+            if main.good {
+                way.grace = None;
             } else {
                 // From here on it is somebody else's time that passes.
                 way.since = None;
             }
         });
-        if before == *zones && was.is_some_and(|was| was.good == shown.good) {
+        if before == *zones && was.is_some_and(|was| was.good == main.good) {
             return BTreeSet::new();
         }
         self.leave(id, &before);
         for zone in zones {
             let members = self.members.entry(Id::clone(zone)).or_default();
-            let list = if shown.good {
+            let list = if main.good {
                 &mut members.ready
             } else {
                 &mut members.waiting
@@ -347,7 +343,7 @@ impl State {
 
     /// Forgets an object that is gone, and returns the zones that it was in.
     pub(crate) fn forget(&mut self, id: &ObjectRef) -> SmallSet<Id> {
-        self.catalog.bury(id);
+        self.catalog.purge(id);
         self.serials.remove(id);
         let Some((id, progress)) = self.progress.remove_entry(id) else {
             return SmallSet::default();

@@ -6,18 +6,16 @@ use bindery_api::time_text;
 use bindery_core::{Condition, ConditionStatus, ConditionType, Kind, Moment, Reason, Uid};
 use serde_json::{Map, Value, json};
 
-use crate::events::Said;
-
 /// Fields that hold times, which do not make a status another one.
 const TIMES: [&str; 3] = ["lastTransitionTime", "lastUpdated", "lastReconciledAt"];
 
-/// What is kept of the status that stands in an object.
+/// What is kept of a status as it was read from an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedStatus {
     /// Of everything but times and the conditions of others.
     pub(crate) digest: u64,
     /// Since when each of our conditions has its status.
-    conditions: Box<[Standing]>,
+    conditions: Box<[KnownCondition]>,
     /// Whether others write conditions too.
     pub(crate) has_others: bool,
     /// The time of the last change in DNS.
@@ -26,9 +24,9 @@ pub(crate) struct Seen {
     pub(crate) hash: Option<u64>,
 }
 
-/// One of our conditions as it stands in a status.
+/// One of our conditions as it was read from a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Standing {
+struct KnownCondition {
     kind: ConditionType,
     status: ConditionStatus,
     /// `None` where an older or newer Bindery used a word that we do not know.
@@ -36,7 +34,7 @@ struct Standing {
     since: Moment,
 }
 
-impl Seen {
+impl ObservedStatus {
     /// What is kept of a status.
     pub(crate) fn read(status: &Value) -> Self {
         let all = status["conditions"]
@@ -72,9 +70,9 @@ impl Seen {
     }
 
     /// What the main condition of an object of this kind says.
-    pub(crate) fn said(&self, kind: Kind) -> Option<Said> {
+    pub(crate) fn main_condition(&self, kind: Kind) -> Option<MainCondition> {
         let find = |kind| self.conditions.iter().find(|one| one.kind == kind);
-        let is_good = |one: &Standing| one.status == ConditionStatus::True;
+        let is_good = |one: &KnownCondition| one.status == ConditionStatus::True;
         let main = match kind {
             Kind::DnsEndpoint => find(ConditionType::Accepted)
                 .filter(|accepted| !is_good(accepted))
@@ -91,7 +89,7 @@ impl Seen {
             | Kind::PtrRecord => find(ConditionType::Ready),
         };
         main.and_then(|main| {
-            Some(Said {
+            Some(MainCondition {
                 good: is_good(main),
                 reason: main.reason?,
             })
@@ -99,41 +97,58 @@ impl Seen {
     }
 }
 
-/// What was last written, and what the server made of it.
+/// The main condition of an object, without its message: Ready, or of a `DNSEndpoint` the first of
+/// Accepted and Programmed that is not true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct MainCondition {
+    pub(crate) good: bool,
+    pub(crate) reason: Reason,
+}
+
+impl MainCondition {
+    pub(crate) fn of(condition: &Condition) -> Self {
+        Self {
+            good: condition.status == ConditionStatus::True,
+            reason: condition.reason,
+        }
+    }
+}
+
+/// The status that was last written, and what the API server made of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LastWritten {
     pub(crate) wanted: u64,
     pub(crate) stored: u64,
 }
 
-/// What is remembered of an object's status.
+/// An object's status: as it was last read and as it was last written.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Memory {
-    pub(crate) seen: Seen,
-    pub(crate) told: Option<Told>,
+pub(crate) struct StatusCache {
+    pub(crate) observed: ObservedStatus,
+    pub(crate) last_written: Option<LastWritten>,
     /// A write is on its way, so what is seen may be older than what is told.
     pub(crate) writing: bool,
 }
 
-impl Memory {
+impl StatusCache {
     /// Whether this status has to be written. A field that the server does not keep is not written
     /// over and over.
     pub(crate) fn differs(&self, wanted: u64) -> bool {
-        match self.told {
-            Some(told) => told.wanted != wanted || told.stored != self.seen.digest,
-            None => self.seen.digest != wanted,
+        match self.last_written {
+            Some(last) => last.wanted != wanted || last.stored != self.observed.digest,
+            None => self.observed.digest != wanted,
         }
     }
 
     /// Whether something else stands there than what we wrote last.
     pub(crate) fn is_overwritten(&self) -> bool {
-        let told = self.told.filter(|_| !self.writing);
-        told.is_some_and(|told| told.stored != self.seen.digest)
+        let last = self.last_written.filter(|_| !self.writing);
+        last.is_some_and(|last| last.stored != self.observed.digest)
     }
 }
 
 /// Conditions as they stand in a status.
-pub(crate) fn conditions(conditions: &[Condition], seen: &Seen, now: Moment) -> Value {
+pub(crate) fn conditions(conditions: &[Condition], seen: &ObservedStatus, now: Moment) -> Value {
     let written = conditions.iter().map(|condition| {
         json!({
             "type": condition.kind.as_str(),
@@ -210,14 +225,14 @@ fn feed_fields(fields: &Map<String, Value>, but: &[&str], hasher: &mut DefaultHa
     }
 }
 
-fn condition(value: &Value) -> Option<Standing> {
+fn condition(value: &Value) -> Option<KnownCondition> {
     let status = match value["status"].as_str()? {
         "True" => ConditionStatus::True,
         "False" => ConditionStatus::False,
         _ => ConditionStatus::Unknown,
     };
     let since = moment(value["lastTransitionTime"].as_str()?)?;
-    Some(Standing {
+    Some(KnownCondition {
         kind: condition_type(value)?,
         status,
         reason: value["reason"].as_str().and_then(Reason::from_word),
@@ -251,15 +266,23 @@ mod tests {
         }
     }
 
-    fn status(condition: &Condition, seen: &Seen, now: i64) -> Value {
+    fn status(condition: &Condition, seen: &ObservedStatus, now: i64) -> Value {
         let conditions = conditions(std::slice::from_ref(condition), seen, Moment(now));
         json!({ "conditions": conditions, "zone": "example.com", "addresses": null })
     }
 
     #[test]
     fn times_and_nulls_and_others_do_not_make_another_status() {
-        let first = status(&ready(ConditionStatus::True), &Seen::default(), 10);
-        let mut second = status(&ready(ConditionStatus::True), &Seen::default(), 99);
+        let first = status(
+            &ready(ConditionStatus::True),
+            &ObservedStatus::default(),
+            10,
+        );
+        let mut second = status(
+            &ready(ConditionStatus::True),
+            &ObservedStatus::default(),
+            99,
+        );
         let audited = json!({"type": "Audited", "status": "True"});
         second["conditions"]
             .as_array_mut()
@@ -267,14 +290,18 @@ mod tests {
             .push(audited);
         second["lastUpdated"] = "2026-01-01T00:00:00Z".into();
         assert_eq!(digest(&first), digest(&second));
-        assert!(Seen::read(&second).has_others);
+        assert!(ObservedStatus::read(&second).has_others);
         second["zone"] = "example.net".into();
         assert_ne!(digest(&first), digest(&second));
     }
 
     #[test]
     fn a_condition_keeps_the_time_since_when_it_is_so() {
-        let seen = Seen::read(&status(&ready(ConditionStatus::True), &Seen::default(), 10));
+        let seen = ObservedStatus::read(&status(
+            &ready(ConditionStatus::True),
+            &ObservedStatus::default(),
+            10,
+        ));
         let same = status(&ready(ConditionStatus::True), &seen, 50);
         assert_eq!(
             same["conditions"][0]["lastTransitionTime"],
@@ -289,16 +316,16 @@ mod tests {
 
     #[test]
     fn what_the_server_drops_is_not_written_over_and_over() {
-        let mut memory = Memory::default();
+        let mut memory = StatusCache::default();
         assert!(memory.differs(7));
-        memory.told = Some(Told {
+        memory.last_written = Some(LastWritten {
             wanted: 7,
             stored: 3,
         });
-        memory.seen.digest = 3;
+        memory.observed.digest = 3;
         assert!(!memory.differs(7));
         assert!(memory.differs(8));
-        memory.seen.digest = 4;
+        memory.observed.digest = 4;
         assert!(memory.differs(7));
     }
 
@@ -307,7 +334,7 @@ mod tests {
         let standing = json!({"conditions": [
             {"type": "Audited", "status": "True"}, {"type": "Ready", "status": "False"},
         ]});
-        let mut wanted = status(&ready(ConditionStatus::True), &Seen::default(), 1);
+        let mut wanted = status(&ready(ConditionStatus::True), &ObservedStatus::default(), 1);
         keep_others(&mut wanted, &standing);
         let types: Vec<&str> = wanted["conditions"]
             .as_array()

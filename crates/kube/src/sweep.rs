@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 use crate::metrics::count;
-use crate::state::{Asked, State};
+use crate::state::{State, Submission};
 
 /// How often the round goes on.
 const TICK: Duration = Duration::from_secs(1);
@@ -54,15 +54,15 @@ pub(crate) async fn sweep(ctx: Arc<Context>, stop: CancellationToken) {
 }
 
 impl State {
-    /// The next objects of the round, of which it is asked again what became of them.
+    /// The next objects of the round, whose claims are submitted again, so that their status is compared.
     fn compare_next(&mut self, last: &mut Option<Id>) -> Vec<Id> {
         let from = last.take().map_or(Bound::Unbounded, Bound::Excluded);
         let mut following = self.progress.range_mut((from, Bound::Unbounded));
         let mut next = Vec::new();
         for (id, progress) in following.by_ref().take(COMPARED_PER_TICK_MAX) {
             // What is on its way will be told anyway, and what others wrote over is looked at as such.
-            if progress.receipt.is_none() && !progress.memory.is_overwritten() {
-                progress.asked = Asked::Nothing;
+            if progress.receipt.is_none() && !progress.status.is_overwritten() {
+                progress.submission = Submission::Nothing;
             }
             next.push(Id::clone(id));
         }

@@ -8,10 +8,10 @@ use futures::StreamExt;
 use kube::api::WatchEvent;
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{Class, Error, SILENCE_MAX, Sighted, Watched};
+use crate::cluster::{Class, Error, RawObject, SILENCE_MAX, Watched};
 use crate::context::Context;
 use crate::metrics::count;
-use crate::work::spread;
+use crate::work::jitter_seed;
 
 /// How long a watch that failed waits.
 const RETRY: Backoff = Backoff {
@@ -33,7 +33,7 @@ struct Position {
     /// From where to go on; none before everything was read.
     version: Option<String>,
     /// What was last said of why it cannot be followed.
-    told: Option<Class>,
+    warned: Option<Class>,
 }
 
 /// Follows all objects of a kind, or those of a namespace, until `stop`.
@@ -48,7 +48,7 @@ pub(crate) async fn watch(ctx: &Context, watched: &Watched, stop: &CancellationT
             () = stop.cancelled() => return,
             round = follow(ctx, watched, &mut position) => round,
         };
-        let salt = spread(watched.kind.as_str());
+        let salt = jitter_seed(watched.kind.as_str());
         let delay = match round {
             Ok(Round::Ended) => {
                 failures.reset();
@@ -81,11 +81,11 @@ fn recover(ctx: &Context, watched: &Watched, error: &Error, position: &mut Posit
         Class::Missing if position.version.is_none() => ctx.mark_synced(watched),
         Class::Missing | Class::Transient | Class::Conflict | Class::Denied => {
             // A fault that stays is told once.
-            if position.told.replace(class) != Some(class) {
+            if position.warned.replace(class) != Some(class) {
                 tracing::warn!(
                     kind = watched.kind.as_str(),
                     namespace = watched.namespace.as_deref(),
-                    error = error.told(),
+                    error = error.chain(),
                     "objects cannot be watched; it is tried again"
                 );
             }
@@ -99,14 +99,14 @@ async fn follow(ctx: &Context, watched: &Watched, position: &mut Position) -> Re
     } else {
         let listed = list(ctx, watched).await?;
         position.version = Some(listed.clone());
-        ctx.hear(watched);
+        ctx.touch(watched);
         ctx.mark_synced(watched);
         listed
     };
     let kind = watched.kind;
     let mut events = ctx.cluster.watch_from(watched, &from).await?;
     ctx.failing().remove(watched);
-    if position.told.take().is_some() {
+    if position.warned.take().is_some() {
         let namespace = watched.namespace.as_deref();
         tracing::info!(kind = kind.as_str(), namespace, "objects are watched again");
     }
@@ -118,16 +118,16 @@ async fn follow(ctx: &Context, watched: &Watched, position: &mut Position) -> Re
             Ok(None) | Err(_) => return Ok(round),
         };
         if !matches!(event, WatchEvent::Error(_)) {
-            ctx.hear(watched);
+            ctx.touch(watched);
         }
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 note(&mut position.version, &object);
-                ctx.discover(kind, object);
+                ctx.on_event(kind, object);
             }
             WatchEvent::Deleted(object) => {
                 note(&mut position.version, &object);
-                ctx.lose(kind, &object);
+                ctx.on_delete(kind, &object);
             }
             WatchEvent::Bookmark(bookmark) => {
                 position.version = Some(bookmark.metadata.resource_version);
@@ -149,17 +149,17 @@ async fn list(ctx: &Context, watched: &Watched) -> Result<String, Error> {
         let page = ctx.cluster.fetch_page(watched, token.as_deref()).await?;
         for object in page.items {
             uids.extend(object.metadata.uid.as_deref().map(Uid::from));
-            ctx.discover(watched.kind, object);
+            ctx.on_event(watched.kind, object);
         }
         token = page.next;
         if token.is_none() {
-            ctx.keep_only(watched, &uids);
+            ctx.on_relist(watched, &uids);
             return Ok(page.version);
         }
     }
 }
 
-fn note(version: &mut Option<String>, object: &Sighted) {
+fn note(version: &mut Option<String>, object: &RawObject) {
     if let Some(seen) = &object.metadata.resource_version {
         *version = Some(seen.clone());
     }

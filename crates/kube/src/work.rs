@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::QueueLen;
 
-/// Visits of one controller at the same time. Each waits for one API request, so this is also the
+/// Reconciles of one controller at the same time. Each waits for one API request, so this is also the
 /// number of writes in flight; a real API server takes some hundred of one client.
-pub(crate) const VISITS_MAX: usize = 128;
+pub(crate) const RECONCILES_MAX: usize = 128;
 
-/// How long an object whose visit failed waits.
+/// How long an object whose reconcile failed waits.
 const RETRY: Backoff = Backoff {
     first: Duration::from_millis(100),
     max: Duration::from_secs(30),
@@ -26,7 +26,7 @@ const RETRY: Backoff = Backoff {
 
 /// When an object wants to be looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Visit {
+pub(crate) enum Requeue {
     /// When something changes.
     OnChange,
     /// At this time, or when something changes.
@@ -59,7 +59,7 @@ struct Waiting {
 }
 
 impl WorkQueue {
-    /// Asks for a visit.
+    /// Queues an object.
     pub(crate) fn push(&self, id: Id) {
         self.lock().push(id);
         self.arrived.notify_one();
@@ -77,23 +77,23 @@ impl WorkQueue {
         }
     }
 
-    /// Visits objects until `stop`; visits under way are finished.
+    /// Reconciles objects until `stop`; reconciles that run are finished.
     ///
-    /// Cancellation: dropped, visits under way end at their next await; what they wrote stays.
+    /// Cancellation: dropped, reconciles that run end at their next await; what they wrote stays.
     pub(crate) async fn run<'a>(
         &'a self,
         stop: CancellationToken,
-        visit: impl Fn(Id) -> BoxFuture<'a, Visit>,
+        reconcile: impl Fn(Id) -> BoxFuture<'a, Requeue>,
     ) {
         let mut running = FuturesUnordered::new();
         loop {
-            while running.len() < VISITS_MAX
+            while running.len() < RECONCILES_MAX
                 && let Some(id) = self.lock().take(Instant::now())
             {
-                let work = visit(Id::clone(&id));
+                let work = reconcile(Id::clone(&id));
                 running.push(async move { (id, work.await) });
             }
-            let has_room = running.len() < VISITS_MAX;
+            let has_room = running.len() < RECONCILES_MAX;
             let wake = self.lock().later.first().map(|(at, _)| *at);
             let sleep = async {
                 match wake {
@@ -106,7 +106,7 @@ impl WorkQueue {
                 () = stop.cancelled() => break,
                 () = self.arrived.notified(), if has_room => {}
                 () = sleep, if has_room => {}
-                Some((id, visit)) = running.next() => self.lock().finish(&id, visit, Instant::now()),
+                Some((id, requeue)) = running.next() => self.lock().finish(&id, requeue, Instant::now()),
             }
         }
         while running.next().await.is_some() {}
@@ -142,24 +142,24 @@ impl Waiting {
         Some(id)
     }
 
-    fn finish(&mut self, id: &Id, visit: Visit, now: Instant) {
+    fn finish(&mut self, id: &Id, requeue: Requeue, now: Instant) {
         self.busy.remove(id);
-        let at = match visit {
-            Visit::OnChange => {
+        let at = match requeue {
+            Requeue::OnChange => {
                 self.failures.remove(id);
                 None
             }
-            Visit::At(at) => {
+            Requeue::At(at) => {
                 self.failures.remove(id);
                 Some(at)
             }
-            Visit::Failed => {
+            Requeue::Failed => {
                 self.retries += 1;
                 let failures = self.failures.entry(Id::clone(id)).or_default();
-                Some(now + failures.fail(&RETRY, spread(&id.uid.to_string())))
+                Some(now + failures.fail(&RETRY, jitter_seed(&id.uid.to_string())))
             }
         };
-        if self.again.remove(id) && visit != Visit::Failed {
+        if self.again.remove(id) && requeue != Requeue::Failed {
             self.push(Id::clone(id));
         } else if let Some(at) = at {
             self.unschedule(id);
@@ -177,7 +177,7 @@ impl Waiting {
 
 /// A number that differs between objects, so that what failed together does not come back together
 /// (FNV-1a; nothing here needs it to be unguessable).
-pub(crate) fn spread(salt: &str) -> u64 {
+pub(crate) fn jitter_seed(salt: &str) -> u64 {
     salt.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
@@ -202,28 +202,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_object_is_never_visited_twice_at_once_and_no_wish_is_lost() {
+    async fn an_object_is_never_reconciled_twice_at_once_and_no_request_is_lost() {
         let queue = WorkQueue::default();
-        let (inside, visits) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (inside, count) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let stop = CancellationToken::new();
-        let visit = |one: Id| -> BoxFuture<'_, Visit> {
-            let (queue, inside, visits, stop) = (&queue, &inside, &visits, &stop);
+        let reconcile = |one: Id| -> BoxFuture<'_, Requeue> {
+            let (queue, inside, count, stop) = (&queue, &inside, &count, &stop);
             Box::pin(async move {
                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
-                if visits.fetch_add(1, Ordering::SeqCst) < 4 {
+                if count.fetch_add(1, Ordering::SeqCst) < 4 {
                     queue.push(one);
                 } else {
                     stop.cancel();
                 }
-                // On virtual time, as long as a visit lasts: pause between polls.
+                // On virtual time, as long as a reconcile lasts: pause between polls.
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 inside.fetch_sub(1, Ordering::SeqCst);
-                Visit::OnChange
+                Requeue::OnChange
             })
         };
         queue.push(id("a"));
-        queue.run(stop.clone(), visit).await;
-        assert_eq!(visits.load(Ordering::SeqCst), 5);
+        queue.run(stop.clone(), reconcile).await;
+        assert_eq!(count.load(Ordering::SeqCst), 5);
     }
 
     #[tokio::test(start_paused = true)]
@@ -232,23 +232,23 @@ mod tests {
         let stop = CancellationToken::new();
         let times = Mutex::new(Vec::new());
         let start = Instant::now();
-        let visit = |_| -> BoxFuture<'_, Visit> {
+        let reconcile = |_| -> BoxFuture<'_, Requeue> {
             let (times, stop) = (&times, &stop);
             Box::pin(async move {
                 let mut times = times.lock().unwrap_or_else(PoisonError::into_inner);
                 times.push(start.elapsed());
                 match times.len() {
-                    1..=3 | 5 => Visit::Failed,
-                    4 => Visit::At(Instant::now() + Duration::from_secs(1)),
+                    1..=3 | 5 => Requeue::Failed,
+                    4 => Requeue::At(Instant::now() + Duration::from_secs(1)),
                     _ => {
                         stop.cancel();
-                        Visit::OnChange
+                        Requeue::OnChange
                     }
                 }
             })
         };
         queue.push(id("a"));
-        queue.run(stop.clone(), visit).await;
+        queue.run(stop.clone(), reconcile).await;
         let times = times.lock().unwrap_or_else(PoisonError::into_inner);
         let waits: Vec<Duration> = times
             .windows(2)
@@ -264,7 +264,7 @@ mod tests {
         let now = Instant::now();
         waiting.push(id("a"));
         assert_eq!(waiting.take(now), Some(id("a")));
-        waiting.finish(&id("a"), Visit::At(now + Duration::from_secs(9)), now);
+        waiting.finish(&id("a"), Requeue::At(now + Duration::from_secs(9)), now);
         assert_eq!(waiting.take(now), None);
         waiting.push(id("a"));
         assert_eq!(waiting.take(now), Some(id("a")));
@@ -272,22 +272,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn visits_under_way_are_finished_before_it_stops() {
+    async fn reconciles_that_run_are_finished_before_it_stops() {
         let queue = WorkQueue::default();
         let stop = CancellationToken::new();
         let done = AtomicUsize::new(0);
-        let visit = |_| -> BoxFuture<'_, Visit> {
+        let reconcile = |_| -> BoxFuture<'_, Requeue> {
             let (done, stop) = (&done, &stop);
             Box::pin(async move {
                 stop.cancel();
-                // On virtual time, as long as a visit lasts: pause between polls.
+                // On virtual time, as long as a reconcile lasts: pause between polls.
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 done.fetch_add(1, Ordering::SeqCst);
-                Visit::OnChange
+                Requeue::OnChange
             })
         };
         queue.push(id("a"));
-        queue.run(stop.clone(), visit).await;
+        queue.run(stop.clone(), reconcile).await;
         assert_eq!(done.load(Ordering::SeqCst), 1);
     }
 }

@@ -9,7 +9,7 @@ use bindery_core::{Group, Id, Kind, Name, ObjectRef, Problem, SmallSet, ZoneKey,
 use crate::groups::Groups;
 use crate::meta::Meta;
 use crate::names::NameIndex;
-use crate::reading::{Endpoint, Object, RecordWish, Spec, ZoneWish};
+use crate::reading::{DesiredRecord, DesiredZone, Endpoint, Object, Spec};
 use crate::zones::{ZoneBook, ZoneEntry, ZoneView};
 
 /// All declared objects in a lean form.
@@ -22,8 +22,8 @@ pub struct Catalog {
     pub(crate) zones: ZoneBook,
     pub(crate) records: BTreeMap<Id, Box<RecordEntry>>,
     pub(crate) endpoints: BTreeMap<Id, EndpointEntry>,
-    /// Objects that vanished while they still had lines in DNS.
-    pub(crate) ghosts: BTreeMap<Id, Meta>,
+    /// Objects that vanished while they still owned records in DNS.
+    pub(crate) tombstones: BTreeMap<Id, Meta>,
     labels: LabelIndex<Id>,
     by_zone_ref: BTreeMap<(Arc<str>, Box<str>), BTreeSet<Id>>,
     names: NameIndex,
@@ -33,7 +33,7 @@ pub struct Catalog {
 #[derive(Debug)]
 pub(crate) struct RecordEntry {
     pub(crate) meta: Meta,
-    pub(crate) wish: RecordWish,
+    pub(crate) desired: DesiredRecord,
     /// The zone objects whose selectors match its labels.
     pub(crate) selected_by: SmallSet<Id>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct RecordEntry {
 #[derive(Debug)]
 pub(crate) struct EndpointEntry {
     pub(crate) meta: Meta,
-    pub(crate) wishes: Box<[Endpoint]>,
+    pub(crate) desired: Box<[Endpoint]>,
 }
 
 impl Catalog {
@@ -73,9 +73,9 @@ impl Catalog {
         meta.resolve(self.meta(&meta.object));
         let mut affected = self.remove_namesakes(&meta.object);
         match spec {
-            Spec::Zone(wish) => self.upsert_zone(meta, wish, &mut affected),
-            Spec::Record(wish) => self.upsert_record(meta, wish, &labels, &mut affected),
-            Spec::Endpoints(wishes) => self.upsert_endpoints(meta, wishes, &mut affected),
+            Spec::Zone(desired) => self.upsert_zone(meta, desired, &mut affected),
+            Spec::Record(desired) => self.upsert_record(meta, desired, &labels, &mut affected),
+            Spec::Endpoints(desired) => self.upsert_endpoints(meta, desired, &mut affected),
         }
         affected
     }
@@ -115,15 +115,15 @@ impl Catalog {
         } else if let Some(meta) = self.take_record(&id).or_else(|| self.take_endpoints(&id))
             && !meta.published.is_empty()
         {
-            self.ghosts.insert(id, meta);
+            self.tombstones.insert(id, meta);
         }
         affected
     }
 
-    /// Takes in that an object has these lines and no others in DNS, and will say so.
-    pub fn keep(&mut self, object: &ObjectRef, lines: &str) {
+    /// Notes that an object owns these lines and no others; its annotation is about to say so.
+    pub fn set_owned(&mut self, object: &ObjectRef, lines: &str) {
         if let Some(meta) = self.meta_mut(object) {
-            meta.keep(lines);
+            meta.set_owned(lines);
         }
     }
 
@@ -153,8 +153,8 @@ impl Catalog {
     }
 
     /// Forgets an object that vanished and of which nothing is left in DNS.
-    pub fn bury(&mut self, object: &ObjectRef) {
-        self.ghosts.remove(object);
+    pub fn purge(&mut self, object: &ObjectRef) {
+        self.tombstones.remove(object);
     }
 
     /// The metadata of a known object that has not vanished.
@@ -230,7 +230,7 @@ impl Catalog {
     /// The name that a record object declares, as its author wrote it.
     #[must_use]
     pub fn record_name(&self, object: &ObjectRef) -> Option<&str> {
-        self.records.get(object).map(|entry| &*entry.wish.name)
+        self.records.get(object).map(|entry| &*entry.desired.name)
     }
 
     fn remove_namesakes(&mut self, object: &ObjectRef) -> BTreeSet<Id> {
@@ -243,7 +243,7 @@ impl Catalog {
     fn upsert_record(
         &mut self,
         meta: Meta,
-        wish: RecordWish,
+        desired: DesiredRecord,
         labels: &Labels,
         affected: &mut BTreeSet<Id>,
     ) {
@@ -251,7 +251,7 @@ impl Catalog {
         let selected_by = self.zones.selecting(&id.namespace, labels);
         if let Some(known) = self.records.get_mut(&id)
             && known.meta.same_but_version(&meta)
-            && known.wish == wish
+            && known.desired == desired
         {
             known.meta.version = meta.version;
             if known.selected_by == selected_by {
@@ -261,7 +261,7 @@ impl Catalog {
         }
         self.take_record(&id);
         self.labels.insert(Id::clone(&id), &id.namespace, labels);
-        if let Some(zone) = &wish.zone_ref {
+        if let Some(zone) = &desired.zone_ref {
             let key = (id.namespace.clone(), zone.clone());
             self.by_zone_ref
                 .entry(key)
@@ -271,7 +271,7 @@ impl Catalog {
         affected.insert(Id::clone(&id));
         let entry = RecordEntry {
             meta,
-            wish,
+            desired,
             selected_by,
         };
         self.records.insert(id, Box::new(entry));
@@ -280,7 +280,7 @@ impl Catalog {
     fn take_record(&mut self, id: &Id) -> Option<Meta> {
         let entry = self.records.remove(id)?;
         self.labels.remove(id, &id.namespace);
-        if let Some(zone) = entry.wish.zone_ref {
+        if let Some(zone) = entry.desired.zone_ref {
             let key = (id.namespace.clone(), zone);
             if let Some(ids) = self.by_zone_ref.get_mut(&key) {
                 ids.remove(id);
@@ -295,28 +295,28 @@ impl Catalog {
     fn upsert_endpoints(
         &mut self,
         meta: Meta,
-        wishes: Box<[Endpoint]>,
+        desired: Box<[Endpoint]>,
         affected: &mut BTreeSet<Id>,
     ) {
         let id = Id::clone(&meta.object);
         if let Some(known) = self.endpoints.get_mut(&id)
             && known.meta.same_but_version(&meta)
-            && known.wishes == wishes
+            && known.desired == desired
         {
             known.meta.version = meta.version;
             return;
         }
         self.take_endpoints(&id);
-        for wanted in wishes.iter().flatten() {
+        for wanted in desired.iter().flatten() {
             self.names.insert(&wanted.key.name, &id);
         }
         affected.insert(Id::clone(&id));
-        self.endpoints.insert(id, EndpointEntry { meta, wishes });
+        self.endpoints.insert(id, EndpointEntry { meta, desired });
     }
 
     fn take_endpoints(&mut self, id: &Id) -> Option<Meta> {
         let entry = self.endpoints.remove(id)?;
-        for wanted in entry.wishes.iter().flatten() {
+        for wanted in entry.desired.iter().flatten() {
             self.names.remove(&wanted.key.name, id);
         }
         Some(entry.meta)
@@ -325,20 +325,20 @@ impl Catalog {
     fn upsert_zone(
         &mut self,
         meta: Meta,
-        wish: Result<ZoneWish, Box<[Problem]>>,
+        desired: Result<DesiredZone, Box<[Problem]>>,
         affected: &mut BTreeSet<Id>,
     ) {
         let id = Id::clone(&meta.object);
-        let placed = wish.and_then(|wish| match self.groups.place(&wish.clusters) {
-            Ok(group) => Ok((group, wish)),
+        let placed = desired.and_then(|desired| match self.groups.place(&desired.clusters) {
+            Ok(group) => Ok((group, desired)),
             Err(problem) => Err([problem].into()),
         });
-        let (group, wish) = match placed {
-            Ok((group, wish)) => (group, Ok(wish)),
+        let (group, desired) = match placed {
+            Ok((group, desired)) => (group, Ok(desired)),
             Err(problems) => (Group::UNNAMED, Err(problems)),
         };
         if let Some(known) = self.zones.get(&id)
-            && known.wish == wish
+            && known.desired == desired
             && known.meta.life == meta.life
             && known.meta.created == meta.created
         {
@@ -347,26 +347,38 @@ impl Catalog {
                 affected.insert(Id::clone(&id));
             }
             self.zones.remove(&id);
-            self.zones.insert(ZoneEntry { meta, group, wish });
+            self.zones.insert(ZoneEntry {
+                meta,
+                group,
+                desired,
+            });
             return;
         }
         affected.insert(Id::clone(&id));
-        self.change_zone(&id, Some(ZoneEntry { meta, group, wish }), affected);
+        self.change_zone(
+            &id,
+            Some(ZoneEntry {
+                meta,
+                group,
+                desired,
+            }),
+            affected,
+        );
     }
 
     /// Puts a zone in place of the known one and finds everything that this concerns.
     fn change_zone(&mut self, id: &Id, entry: Option<ZoneEntry>, affected: &mut BTreeSet<Id>) {
         let before = self.zones.remove(id);
-        let wishes = [before.as_ref(), entry.as_ref()];
-        let wishes = wishes
+        let desired = [before.as_ref(), entry.as_ref()];
+        let desired = desired
             .into_iter()
             .flatten()
-            .filter_map(|one| one.wish.as_ref().ok());
+            .filter_map(|one| one.desired.as_ref().ok());
         let mut names: BTreeSet<Name> = BTreeSet::new();
         let mut selectors: Vec<Selector> = Vec::new();
-        for wish in wishes {
-            names.insert(wish.name.clone());
-            selectors.extend(wish.selectors.iter().cloned());
+        for desired in desired {
+            names.insert(desired.name.clone());
+            selectors.extend(desired.selectors.iter().cloned());
         }
         let broken = |entry: Option<&ZoneEntry>| entry.is_some_and(ZoneEntry::is_broken);
         if broken(before.as_ref()) != broken(entry.as_ref()) {
@@ -386,8 +398,8 @@ impl Catalog {
                     let selectors = self
                         .zones
                         .get(&other)
-                        .and_then(|entry| entry.wish.as_ref().ok())
-                        .map_or_else(Vec::new, |wish| wish.selectors.to_vec());
+                        .and_then(|entry| entry.desired.as_ref().ok())
+                        .map_or_else(Vec::new, |desired| desired.selectors.to_vec());
                     self.reselect(&other, &selectors, affected);
                 }
             }
@@ -401,8 +413,8 @@ impl Catalog {
         let now: Vec<Selector> = self
             .zones
             .get(zone)
-            .and_then(|entry| entry.wish.as_ref().ok())
-            .map_or_else(Vec::new, |wish| wish.selectors.to_vec());
+            .and_then(|entry| entry.desired.as_ref().ok())
+            .map_or_else(Vec::new, |desired| desired.selectors.to_vec());
         for selector in selectors {
             for record in self.labels.find(&zone.namespace, selector) {
                 if let Some(entry) = self.records.get_mut(&record) {

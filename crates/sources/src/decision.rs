@@ -9,21 +9,22 @@ use bindery_core::{
     RecordKey, RecordType, ZoneKey, reason::Reason,
 };
 
-use crate::admission::{self, MetadataPatch};
 use crate::catalog::{Catalog, EndpointEntry, RecordEntry};
 use crate::meta::{CLUSTER, Life, Meta};
-use crate::reading::{RecordWish, ZoneWish};
-use crate::zones::{ZoneEntry, ZoneStanding};
+use crate::reading::{DesiredRecord, DesiredZone};
+use crate::recording::{self, MetadataPatch};
+use crate::zones::{Precedence, ZoneEntry};
 
 /// What has to happen next for an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Nothing is asked of DNS and nothing is taken away: its author has to correct it first.
-    Hold,
-    /// This has to be written into the object before its claims may reach DNS.
-    Admit(MetadataPatch),
-    /// The object may be declared, in one part for each group of servers that it concerns; there is at
-    /// least one. The revision is the caller's to choose.
+pub enum NextAct {
+    /// Wait until the author corrects the object: its claims are not submitted and nothing is taken away.
+    AwaitAuthor,
+    /// Write this into the object's metadata first: the record of what it owns before its claims reach DNS,
+    /// or the removal of our finalizer.
+    WriteMetadata(MetadataPatch),
+    /// Submit its claims, in one part for each group of servers that it concerns; there is at least one.
+    /// The caller chooses the revision.
     Declare(Vec<GroupDeclaration>),
 }
 
@@ -36,36 +37,36 @@ pub struct Decision {
     pub problems: Vec<Problem>,
     /// What it asks for and does not get, without harm to the rest.
     pub notes: Vec<Problem>,
-    /// How many wishes it has: one for a record, one for each endpoint.
-    pub wishes: usize,
+    /// How many record sets it asks for: one for a record, one for each endpoint.
+    pub desired_count: usize,
     /// What has to happen next.
-    pub step: Step,
-    /// What is written into the object once nothing else of it is left in DNS.
-    pub settled: Option<MetadataPatch>,
+    pub next: NextAct,
+    /// The patch to write once everything that the object no longer asks for is gone from DNS.
+    pub cleanup: Option<MetadataPatch>,
 }
 
 impl Catalog {
     /// What an object asks of DNS now. `None` for zones and for objects that are not known.
     ///
-    /// An object is to carry a claim only if it carries its record set already, or if the zone was
-    /// looked at and the set is `free`: else what somebody else wrote would be taken for ours.
+    /// An object may record a claim as its own only where it has recorded the record set already, or where
+    /// the zone was looked at and the set is `available`: else it would take over what somebody else wrote.
     #[must_use]
-    pub fn decide(&self, object: &ObjectRef, free: Free<'_>) -> Option<Decision> {
+    pub fn decide(&self, object: &ObjectRef, available: IsAvailable<'_>) -> Option<Decision> {
         if let Some(entry) = self.records.get(object) {
-            return Some(self.decide_record(entry, free));
+            return Some(self.decide_record(entry, available));
         }
         if let Some(entry) = self.endpoints.get(object) {
-            return Some(self.decide_endpoints(entry, free));
+            return Some(self.decide_endpoints(entry, available));
         }
-        self.ghosts.get(object).map(|meta| self.withdraw(meta))
+        self.tombstones.get(object).map(|meta| self.withdraw(meta))
     }
 
-    fn decide_record(&self, entry: &RecordEntry, free: Free<'_>) -> Decision {
-        let RecordEntry { meta, wish, .. } = entry;
+    fn decide_record(&self, entry: &RecordEntry, available: IsAvailable<'_>) -> Decision {
+        let RecordEntry { meta, desired, .. } = entry;
         if meta.life == Life::Deleting {
             return self.withdraw(meta);
         }
-        let mut problems = match &wish.data {
+        let mut problems = match &desired.data {
             Ok(_) => Vec::new(),
             Err(problems) => problems.to_vec(),
         };
@@ -76,40 +77,40 @@ impl Catalog {
                 zone
             }
         };
-        let Some((zone, wishes)) = zone else {
+        let Some((zone, desired_zone)) = zone else {
             // A zone that is broken for a moment must not take its records out of DNS.
             if self.may_be_broken(meta) {
-                return held(Vec::new(), problems);
+                return await_author(Vec::new(), problems);
             }
             return self.withdraw_with(meta, problems);
         };
         let zones = vec![Id::clone(&zone.meta.object)];
-        let Ok(data) = &wish.data else {
-            return held(zones, problems);
+        let Ok(data) = &desired.data else {
+            return await_author(zones, problems);
         };
-        match claim(&wishes.name, wishes.ttl, wish, data) {
+        match claim(&desired_zone.name, desired_zone.ttl, desired, data) {
             Ok(claim) => {
-                let mark = wishes.name.to_string();
-                let mark = Some(mark.trim_end_matches('.'));
+                let zone_annotation = desired_zone.name.to_string();
+                let zone_annotation = Some(zone_annotation.trim_end_matches('.'));
                 let claims = vec![(zone.group.clone(), claim)];
-                let decision = self.decision(meta, claims, mark, free);
+                let decision = self.decision(meta, claims, zone_annotation, available);
                 decision.within(zones, problems)
             }
             Err(problem) => {
                 problems.push(problem);
-                held(zones, problems)
+                await_author(zones, problems)
             }
         }
     }
 
-    fn decide_endpoints(&self, entry: &EndpointEntry, free: Free<'_>) -> Decision {
-        let EndpointEntry { meta, wishes } = entry;
+    fn decide_endpoints(&self, entry: &EndpointEntry, available: IsAvailable<'_>) -> Decision {
+        let EndpointEntry { meta, desired } = entry;
         if meta.life == Life::Deleting {
             return self.withdraw(meta);
         }
         let on_hold = |zones, problems| Decision {
-            wishes: wishes.len(),
-            ..held(zones, problems)
+            desired_count: desired.len(),
+            ..await_author(zones, problems)
         };
         let cluster = meta.cluster();
         let group = match cluster.map(|name| self.groups.place(&[(NAMES_CLUSTER, name.to_owned())]))
@@ -122,8 +123,8 @@ impl Catalog {
         let (mut problems, mut notes) = (Vec::new(), Vec::new());
         let mut claims = Vec::new();
         let mut zones: Vec<Id> = Vec::new();
-        for wish in wishes {
-            match wish {
+        for endpoint in desired {
+            match endpoint {
                 Err(wrong) => problems.extend(wrong.iter().cloned()),
                 Ok(wanted) => match self.endpoint_claim(wanted, group.as_ref()) {
                     Ok((claim, zone)) => {
@@ -143,9 +144,9 @@ impl Catalog {
             return on_hold(zones, problems);
         }
         self.keep_broken(meta, &mut claims);
-        let mut decision = self.decision(meta, claims, None, free);
+        let mut decision = self.decision(meta, claims, None, available);
         decision = decision.within(zones, problems);
-        decision.wishes = wishes.len();
+        decision.desired_count = desired.len();
         decision.notes = notes;
         decision
     }
@@ -154,11 +155,11 @@ impl Catalog {
     /// a moment must not take its records out of DNS.
     fn may_be_broken(&self, meta: &Meta) -> bool {
         let is_broken = |(group, line): &(Group, Record)| {
-            self.zones.broken_place(Some(group), &line.name).is_some()
+            self.zones.broken_zone(Some(group), &line.name).is_some()
         };
         !meta.published.is_empty()
             && (self.zones.is_unknown_in(&meta.object.namespace)
-                || meta.lines().iter().any(is_broken))
+                || meta.owned_records().iter().any(is_broken))
     }
 
     /// Adds what the object has in zones that their authors have to correct, as it is.
@@ -167,11 +168,11 @@ impl Catalog {
             return;
         }
         let mut kept: BTreeMap<(ZoneKey, RecordKey), Vec<Record>> = BTreeMap::new();
-        for (group, line) in meta.lines() {
+        for (group, line) in meta.owned_records() {
             let asked = claims
                 .iter()
                 .any(|(on, claim)| *on == group && claim.key == line.key());
-            if !asked && let Some(place) = self.zones.broken_place(Some(&group), &line.name) {
+            if !asked && let Some(place) = self.zones.broken_zone(Some(&group), &line.name) {
                 let lines = kept.entry((place.clone(), line.key())).or_default();
                 lines.push(line);
             }
@@ -198,8 +199,8 @@ impl Catalog {
         let zone = name
             .suffixes()
             .find_map(|suffix| self.zones.serving(suffix, group))
-            .and_then(|zone| Some((zone, zone.wish.as_ref().ok()?)));
-        let Some((zone, wish)) = zone else {
+            .and_then(|zone| Some((zone, zone.desired.as_ref().ok()?)));
+        let Some((zone, desired)) = zone else {
             return Err(Problem {
                 field: format!("{field}.dnsName"),
                 reason: Reason::NoMatchingZone,
@@ -212,8 +213,8 @@ impl Catalog {
                 },
             });
         };
-        let len = wish.name.as_wire().len();
-        let broken = self.zones.broken_place(Some(&zone.group), name);
+        let len = desired.name.as_wire().len();
+        let broken = self.zones.broken_zone(Some(&zone.group), name);
         if let Some(place) = broken.filter(|place| place.name.as_wire().len() > len) {
             return Err(Problem {
                 field: format!("{field}.dnsName"),
@@ -221,11 +222,11 @@ impl Catalog {
                 message: format!("DNSZone of {} is not valid, see its status", place.name),
             });
         }
-        refuse_apex_alias(&wanted.key, &wish.name, &format!("{field}.recordType"))?;
+        refuse_apex_alias(&wanted.key, &desired.name, &format!("{field}.recordType"))?;
         let claim = Claim {
-            zone: wish.name.clone(),
+            zone: desired.name.clone(),
             key: wanted.key.clone(),
-            ttl: wanted.ttl.unwrap_or(wish.ttl),
+            ttl: wanted.ttl.unwrap_or(desired.ttl),
             data: wanted.data.as_slice().into(),
             field: field.into(),
         };
@@ -236,44 +237,44 @@ impl Catalog {
         &self,
         meta: &Meta,
         claims: Vec<(Group, Claim)>,
-        mark: Option<&str>,
-        free: Free<'_>,
+        zone_annotation: Option<&str>,
+        available: IsAvailable<'_>,
     ) -> Decision {
-        let mut lines = meta.lines();
+        let mut lines = meta.owned_records();
         // What is on servers that are gone for good may be given up.
         lines.retain(|(group, _)| !meta.abandoned || self.groups.has(group));
-        let carried: BTreeSet<(&Group, RecordKey)> = lines
+        let recorded: BTreeSet<(&Group, RecordKey)> = lines
             .iter()
             .map(|(group, line)| (group, line.key()))
             .collect();
-        let carriable: Vec<(Group, Claim)> = claims
+        let granted: Vec<(Group, Claim)> = claims
             .iter()
             .filter(|(group, claim)| {
-                carried.contains(&(group, claim.key.clone())) || free(group, &claim.key)
+                recorded.contains(&(group, claim.key.clone())) || available(group, &claim.key)
             })
             .cloned()
             .collect();
-        let step = match admission::before(meta, &lines, &carriable, mark) {
-            Ok(Some(patch)) => Step::Admit(patch),
-            Ok(None) => Step::Declare(parts(meta, claims, lines)),
-            Err(problem) => return held(Vec::new(), vec![problem]),
+        let next = match recording::before_publishing(meta, &lines, &granted, zone_annotation) {
+            Ok(Some(patch)) => NextAct::WriteMetadata(patch),
+            Ok(None) => NextAct::Declare(parts(meta, claims, lines)),
+            Err(problem) => return await_author(Vec::new(), vec![problem]),
         };
         Decision {
             zones: Vec::new(),
             problems: Vec::new(),
             notes: Vec::new(),
-            wishes: 1,
-            step,
-            settled: admission::after(meta, &carriable, mark),
+            desired_count: 1,
+            next,
+            cleanup: recording::after_withdrawal(meta, &granted, zone_annotation),
         }
     }
 
     /// An object that goes takes along what it has in DNS, however broken its spec is.
     fn withdraw(&self, meta: &Meta) -> Decision {
-        if meta.abandoned && meta.held && meta.life == Life::Deleting {
+        if meta.abandoned && meta.has_finalizer && meta.life == Life::Deleting {
             return Decision {
-                step: Step::Admit(MetadataPatch::release(meta)),
-                ..held(Vec::new(), Vec::new())
+                next: NextAct::WriteMetadata(MetadataPatch::release(meta)),
+                ..await_author(Vec::new(), Vec::new())
             };
         }
         self.withdraw_with(meta, Vec::new())
@@ -288,7 +289,7 @@ impl Catalog {
     /// published in and stays in until the problem is solved.
     fn zone_of(&self, entry: &RecordEntry) -> Result<Active<'_>, (Problem, Option<Active<'_>>)> {
         let namespace = &entry.meta.object.namespace;
-        if let Some(name) = &entry.wish.zone_ref {
+        if let Some(name) = &entry.desired.zone_ref {
             let Some(zone) = self.zones.named(namespace, name) else {
                 let message = format!("DNSZone {namespace}/{name} does not exist: create it");
                 let field = "spec.zoneRef".to_owned();
@@ -334,13 +335,13 @@ impl Catalog {
                     names.join(" and ")
                 );
                 // Two zones that overlap must not take a record out of DNS.
-                let lines = entry.meta.lines();
+                let lines = entry.meta.owned_records();
                 let stays = selecting
                     .iter()
                     .filter_map(|zone| self.usable(zone).ok())
-                    .find(|(zone, wish)| {
-                        let mark = entry.meta.zone.as_deref();
-                        mark == Some(wish.name.to_string().trim_end_matches('.'))
+                    .find(|(zone, desired)| {
+                        let zone_annotation = entry.meta.zone.as_deref();
+                        zone_annotation == Some(desired.name.to_string().trim_end_matches('.'))
                             && lines.iter().any(|(group, _)| *group == zone.group)
                     });
                 Err((zone_problem(Reason::Conflict, message), stays))
@@ -356,17 +357,17 @@ impl Catalog {
     }
 
     fn usable<'a>(&self, zone: &'a ZoneEntry) -> Result<Active<'a>, Problem> {
-        let reason = match (self.zones.standing(zone), &zone.wish) {
-            (ZoneStanding::Active, Ok(wish)) => return Ok((zone, wish)),
+        let reason = match (self.zones.precedence(zone), &zone.desired) {
+            (Precedence::Active, Ok(desired)) => return Ok((zone, desired)),
             // One that is being deleted may be held, and its records with it.
-            (ZoneStanding::Leaving, Ok(wish)) if self.zones.is_serving(zone, wish) => {
-                return Ok((zone, wish));
+            (Precedence::Deleting, Ok(desired)) if self.zones.is_serving(zone, desired) => {
+                return Ok((zone, desired));
             }
-            (ZoneStanding::Duplicate(winner), _) => {
+            (Precedence::Duplicate(winner), _) => {
                 format!("declares the same name as the older {}", winner.name)
             }
-            (ZoneStanding::Leaving | ZoneStanding::Succeeded(_), _) => "is being deleted".into(),
-            (ZoneStanding::Invalid(_) | ZoneStanding::Active, _) => {
+            (Precedence::Deleting | Precedence::Superseded(_), _) => "is being deleted".into(),
+            (Precedence::Invalid(_) | Precedence::Active, _) => {
                 "is not valid, see its status".into()
             }
         };
@@ -393,15 +394,15 @@ fn ignored(wanted: &DeclaredEndpoint) -> impl Iterator<Item = Problem> {
     })
 }
 
-type Active<'a> = (&'a ZoneEntry, &'a ZoneWish);
+type Active<'a> = (&'a ZoneEntry, &'a DesiredZone);
 
 fn claim(
     zone: &Name,
     zone_ttl: u32,
-    wish: &RecordWish,
+    desired: &DesiredRecord,
     data: &Arc<[RecordData]>,
 ) -> Result<Claim, Problem> {
-    let name = Name::parse_in(&wish.name, zone)
+    let name = Name::parse_in(&desired.name, zone)
         .map_err(|problem| Problem::invalid("spec.name", problem))?;
     let Some(first) = data.first() else {
         return Err(Problem::invalid("spec", "has no value to publish"));
@@ -411,7 +412,7 @@ fn claim(
     Ok(Claim {
         zone: zone.clone(),
         key,
-        ttl: wish.ttl.unwrap_or(zone_ttl),
+        ttl: desired.ttl.unwrap_or(zone_ttl),
         data: Arc::clone(data),
         field: Arc::clone(&SPEC),
     })
@@ -426,8 +427,8 @@ fn refuse_apex_alias(key: &RecordKey, zone: &Name, field: &str) -> Result<(), Pr
     Ok(())
 }
 
-/// Tells whether nothing of others stands where a record set is wanted, on these servers.
-pub type Free<'a> = &'a dyn Fn(&Group, &RecordKey) -> bool;
+/// Tells whether a record set on these servers is available: nobody else has it in DNS.
+pub type IsAvailable<'a> = &'a dyn Fn(&Group, &RecordKey) -> bool;
 
 impl Decision {
     fn within(mut self, zones: Vec<Id>, mut problems: Vec<Problem>) -> Self {
@@ -440,14 +441,14 @@ impl Decision {
     }
 }
 
-fn held(zones: Vec<Id>, problems: Vec<Problem>) -> Decision {
+fn await_author(zones: Vec<Id>, problems: Vec<Problem>) -> Decision {
     Decision {
         zones,
         problems,
         notes: Vec::new(),
-        wishes: 1,
-        step: Step::Hold,
-        settled: None,
+        desired_count: 1,
+        next: NextAct::AwaitAuthor,
+        cleanup: None,
     }
 }
 
@@ -468,7 +469,7 @@ fn parts(
         had: Vec::new(),
         adoption: meta.adoption,
     };
-    let had = meta.had(&lines);
+    let had = meta.confirmed(&lines);
     for (group, claim) in claims {
         let was_had = had.contains(&(group.clone(), claim.key.clone()));
         let part = parts.entry(group).or_insert_with(part);

@@ -7,23 +7,23 @@
 pub mod meta;
 pub mod reading;
 
-mod admission;
 mod catalog;
 mod cause;
 mod decision;
 mod groups;
 mod names;
+mod recording;
 mod seal;
 #[cfg(test)]
 mod tests;
 mod zones;
 
-pub use admission::MetadataPatch;
 pub use bindery_core::Id;
 pub use catalog::Catalog;
 pub use cause::{Cause, Stays};
-pub use decision::{Decision, Free, KEPT, Step};
+pub use decision::{Decision, IsAvailable, KEPT, NextAct};
 pub use groups::Groups;
 pub use meta::{Life, Meta, sealed};
 pub use reading::{Object, Spec};
-pub use zones::{ZoneStanding, ZoneView};
+pub use recording::MetadataPatch;
+pub use zones::{Precedence, ZoneView};

@@ -53,13 +53,13 @@ pub struct Meta {
     pub created: i64,
     /// Whether it is to stay.
     pub life: Life,
-    /// Whether it carries [`FINALIZER`].
-    pub held: bool,
+    /// Whether it has [`FINALIZER`].
+    pub has_finalizer: bool,
     /// The lines that the object may have in DNS, as far as Bindery knows: by what it wrote into
     /// [`PUBLISHED`] and into the status, and what it remembers. On a zone, its zones on servers.
     pub published: Box<str>,
-    written: Written,
-    had: Had,
+    annotation: Annotation,
+    confirmed: Confirmed,
     /// The text of [`ZONE`].
     pub zone: Option<Box<str>>,
     /// What [`ADOPT`] says.
@@ -67,49 +67,49 @@ pub struct Meta {
     /// Whether [`ABANDON`] says that it may go without its records being removed.
     pub abandoned: bool,
     /// What few objects have.
-    rare: Option<Box<Rare>>,
+    uncommon: Option<Box<Uncommon>>,
 }
 
-/// How the annotation that stands compares with what is known.
+/// How the annotation [`PUBLISHED`] compares with what the object is known to own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Written {
-    /// It was read and not compared yet.
-    Read(Worth),
-    /// It says just that.
-    Alike,
+enum Annotation {
+    /// It was read and is not compared yet.
+    Unresolved(Trust),
+    /// It records just that.
+    Current,
     /// It has to be written anew.
-    Otherwise,
-    /// So it has, because somebody else changed it.
+    Outdated,
+    /// It has to be written anew, because somebody else changed it.
     Tampered,
 }
 
-/// What an annotation is worth.
+/// How far an annotation is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Worth {
+enum Trust {
     Nothing,
     Own,
     Former,
     Unsealed,
 }
 
-/// Which lines the status says to have been in DNS.
+/// Which of the owned records the status confirms: they were seen in DNS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Had {
+enum Confirmed {
     Nothing,
-    /// Those that are published, as nearly always.
+    /// All that are owned, as nearly always.
     All,
-    /// Those among the rare fields.
+    /// Those among the uncommon fields.
     Listed,
 }
 
 /// What few objects have: of a hundred thousand, every field would be felt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Rare {
+struct Uncommon {
     others: Box<[Box<str>]>,
     allowed: Option<Box<str>>,
     undeclared: Option<Box<str>>,
     cluster: Option<Box<str>>,
-    had: Box<str>,
+    confirmed: Box<str>,
 }
 
 impl Meta {
@@ -126,23 +126,23 @@ impl Meta {
         let finalizers = meta.finalizers.as_deref().unwrap_or_default();
         let note = |key| meta.annotations.as_ref()?.get(key).map(String::as_str);
         let others = finalizers.iter().filter(|one| *one != FINALIZER);
-        let rare = Rare {
+        let uncommon = Uncommon {
             others: others.map(|one| one.as_str().into()).collect(),
             allowed: note(ALLOW_PLAN).map(Into::into),
             undeclared: note(NO_LONGER_DECLARED).map(Into::into),
             cluster: note(CLUSTER).map(Into::into),
-            had: Box::default(),
+            confirmed: Box::default(),
         };
-        let (worth, published) = match note(PUBLISHED).map(|text| seal::open(&object, text)) {
-            Some(Opened::Own(lines)) => (Worth::Own, lines),
-            Some(Opened::Former(lines)) => (Worth::Former, lines),
-            Some(Opened::Unsealed(lines)) => (Worth::Unsealed, lines),
-            Some(Opened::Broken) | None => (Worth::Nothing, ""),
+        let (trust, published) = match note(PUBLISHED).map(|text| seal::open(&object, text)) {
+            Some(Opened::Own(lines)) => (Trust::Own, lines),
+            Some(Opened::Former(lines)) => (Trust::Former, lines),
+            Some(Opened::Unsealed(lines)) => (Trust::Unsealed, lines),
+            Some(Opened::Broken) | None => (Trust::Nothing, ""),
         };
         Some(Self {
             published: published.into(),
-            written: Written::Read(worth),
-            had: Had::Nothing,
+            annotation: Annotation::Unresolved(trust),
+            confirmed: Confirmed::Nothing,
             object: Arc::new(object),
             version: meta.resource_version.as_deref()?.parse().ok()?,
             generation: meta.generation.unwrap_or_default(),
@@ -154,10 +154,10 @@ impl Meta {
                 Some(_) => Life::Deleting,
                 None => Life::Alive,
             },
-            held: finalizers.iter().any(|one| one == FINALIZER),
+            has_finalizer: finalizers.iter().any(|one| one == FINALIZER),
             zone: note(ZONE).map(Into::into),
             abandoned: note(ABANDON) == Some("true"),
-            rare: (rare != Rare::default()).then(|| Box::new(rare)),
+            uncommon: (uncommon != Uncommon::default()).then(|| Box::new(uncommon)),
             adoption: match note(ADOPT) {
                 Some("true") => Adoption::Take,
                 Some(_) | None => Adoption::Refuse,
@@ -167,42 +167,47 @@ impl Meta {
 
     /// The finalizers of others.
     #[must_use]
-    pub fn others(&self) -> &[Box<str>] {
-        self.rare.as_ref().map_or(&[], |rare| &rare.others)
+    pub fn other_finalizers(&self) -> &[Box<str>] {
+        self.uncommon
+            .as_ref()
+            .map_or(&[], |uncommon| &uncommon.others)
     }
 
     /// What [`ALLOW_PLAN`] says.
     #[must_use]
-    pub fn allowed(&self) -> Option<&str> {
-        self.rare.as_ref()?.allowed.as_deref()
+    pub fn allowed_plan(&self) -> Option<&str> {
+        self.uncommon.as_ref()?.allowed.as_deref()
     }
 
     /// What [`NO_LONGER_DECLARED`] says: the file that declared the object once.
     #[must_use]
     pub fn undeclared(&self) -> Option<&str> {
-        self.rare.as_ref()?.undeclared.as_deref()
+        self.uncommon.as_ref()?.undeclared.as_deref()
     }
 
     /// What [`CLUSTER`] says.
     #[must_use]
     pub fn cluster(&self) -> Option<&str> {
-        self.rare.as_ref()?.cluster.as_deref()
+        self.uncommon.as_ref()?.cluster.as_deref()
     }
 
-    /// The lines that the object may have in DNS, and on which servers.
+    /// The records that the object owns, that is has or may have in DNS, and on which servers.
     #[must_use]
-    pub fn lines(&self) -> Vec<(Group, Record)> {
-        lines(&self.published)
+    pub fn owned_records(&self) -> Vec<(Group, Record)> {
+        parse_records(&self.published)
     }
 
     /// The sets that were seen in DNS, by what the status says, where these are the lines that the object may
     /// have.
-    pub(crate) fn had(&self, known: &[(Group, Record)]) -> BTreeSet<(Group, RecordKey)> {
+    pub(crate) fn confirmed(&self, known: &[(Group, Record)]) -> BTreeSet<(Group, RecordKey)> {
         let key = |(group, line): &(Group, Record)| (group.clone(), line.key());
-        match self.had {
-            Had::Nothing => BTreeSet::new(),
-            Had::All => known.iter().map(key).collect(),
-            Had::Listed => lines(self.had_text()).iter().map(key).collect(),
+        match self.confirmed {
+            Confirmed::Nothing => BTreeSet::new(),
+            Confirmed::All => known.iter().map(key).collect(),
+            Confirmed::Listed => parse_records(self.confirmed_text())
+                .iter()
+                .map(key)
+                .collect(),
         }
     }
 
@@ -215,46 +220,49 @@ impl Meta {
 
     /// The lines that were seen in DNS, by what the status says.
     #[must_use]
-    pub fn had_text(&self) -> &str {
-        match self.had {
-            Had::Nothing => "",
-            Had::All => &self.published,
-            Had::Listed => self.rare.as_ref().map_or("", |rare| &rare.had),
+    pub fn confirmed_text(&self) -> &str {
+        match self.confirmed {
+            Confirmed::Nothing => "",
+            Confirmed::All => &self.published,
+            Confirmed::Listed => self
+                .uncommon
+                .as_ref()
+                .map_or("", |uncommon| &uncommon.confirmed),
         }
     }
 
-    fn set_had(&mut self, text: &str) {
-        if let Some(rare) = &mut self.rare {
-            rare.had = Box::default();
+    fn set_confirmed(&mut self, text: &str) {
+        if let Some(uncommon) = &mut self.uncommon {
+            uncommon.confirmed = Box::default();
         }
-        self.had = if text.is_empty() {
-            Had::Nothing
+        self.confirmed = if text.is_empty() {
+            Confirmed::Nothing
         } else if *text == *self.published {
-            Had::All
+            Confirmed::All
         } else {
-            self.rare.get_or_insert_default().had = text.into();
-            Had::Listed
+            self.uncommon.get_or_insert_default().confirmed = text.into();
+            Confirmed::Listed
         };
-        if self.rare.as_deref() == Some(&Rare::default()) {
-            self.rare = None;
+        if self.uncommon.as_deref() == Some(&Uncommon::default()) {
+            self.uncommon = None;
         }
     }
 
     /// Takes in what the object's status says to have been in DNS. An annotation without a seal is of an
     /// earlier version only where a controller has spoken and holds the object.
     #[must_use]
-    pub fn recalling(mut self, status: &Value) -> Self {
+    pub fn with_status(mut self, status: &Value) -> Self {
         if let Some(text) = status["published"].as_str()
             && let Opened::Own(lines) = seal::open(&self.object, text)
         {
-            self.set_had(lines);
+            self.set_confirmed(lines);
         }
-        let spoken = self.held && !status["observedGeneration"].is_null();
-        if self.written == Written::Read(Worth::Unsealed) && !spoken {
-            let had = self.had_text().to_owned();
+        let spoken = self.has_finalizer && !status["observedGeneration"].is_null();
+        if self.annotation == Annotation::Unresolved(Trust::Unsealed) && !spoken {
+            let confirmed = self.confirmed_text().to_owned();
             self.published = Box::default();
-            self.set_had(&had);
-            self.written = Written::Read(Worth::Nothing);
+            self.set_confirmed(&confirmed);
+            self.annotation = Annotation::Unresolved(Trust::Nothing);
         }
         self
     }
@@ -262,81 +270,81 @@ impl Meta {
     /// Makes of what was read and of what is remembered what is known: nothing that Bindery wrote is
     /// forgotten because somebody else edited the annotation, and nothing becomes Bindery's by that.
     pub(crate) fn resolve(&mut self, known: Option<&Self>) {
-        let Written::Read(worth) = self.written else {
+        let Annotation::Unresolved(trust) = self.annotation else {
             return;
         };
-        let had: Box<str> = self.had_text().into();
+        let confirmed: Box<str> = self.confirmed_text().into();
         let noted = std::mem::take(&mut self.published);
-        let before: &str = known.map_or(&had, |known| &known.published);
-        self.published = match (worth, known) {
-            (Worth::Own, _) | (Worth::Former, None) => self.union(before, &noted),
-            (Worth::Unsealed, None) if had.is_empty() => noted.clone(),
-            (Worth::Nothing | Worth::Former | Worth::Unsealed, _) => before.into(),
+        let before: &str = known.map_or(&confirmed, |known| &known.published);
+        self.published = match (trust, known) {
+            (Trust::Own, _) | (Trust::Former, None) => self.union(before, &noted),
+            (Trust::Unsealed, None) if confirmed.is_empty() => noted.clone(),
+            (Trust::Nothing | Trust::Former | Trust::Unsealed, _) => before.into(),
         };
-        let is_ours = match worth {
-            Worth::Own => true,
+        let is_ours = match trust {
+            Trust::Own => true,
             // It is sealed when something else has to be written.
-            Worth::Unsealed => known.is_none() && had.is_empty(),
-            Worth::Nothing => self.published.is_empty(),
-            Worth::Former => false,
+            Trust::Unsealed => known.is_none() && confirmed.is_empty(),
+            Trust::Nothing => self.published.is_empty(),
+            Trust::Former => false,
         };
-        self.written = if is_ours && *noted == *self.published {
-            Written::Alike
-        } else if self.is_changed((known, before), (worth, &noted)) {
-            Written::Tampered
+        self.annotation = if is_ours && *noted == *self.published {
+            Annotation::Current
+        } else if self.is_changed((known, before), (trust, &noted)) {
+            Annotation::Tampered
         } else {
-            Written::Otherwise
+            Annotation::Outdated
         };
-        self.set_had(&had);
+        self.set_confirmed(&confirmed);
     }
 
     /// Whether somebody else changed an annotation that is not as it should be, or we are about to.
     fn is_changed(
         &self,
         (known, before): (Option<&Self>, &str),
-        (worth, noted): (Worth, &str),
+        (trust, noted): (Trust, &str),
     ) -> bool {
-        let is_left = match (worth, known) {
+        let is_left = match (trust, known) {
             // Of a restored object, or as a crash left it.
-            (Worth::Own | Worth::Former, None) => true,
+            (Trust::Own | Trust::Former, None) => true,
             // We let some of it go, and it says so soon.
-            (Worth::Own, Some(_)) => *self.union(before, noted) == *noted,
+            (Trust::Own, Some(_)) => *self.union(before, noted) == *noted,
             // Of an earlier version.
-            (Worth::Unsealed, None) => *noted == *self.published,
-            (Worth::Nothing, None) | (Worth::Nothing | Worth::Former | Worth::Unsealed, _) => false,
+            (Trust::Unsealed, None) => *noted == *self.published,
+            (Trust::Nothing, None) | (Trust::Nothing | Trust::Former | Trust::Unsealed, _) => false,
         };
         !before.is_empty() && !is_left
     }
 
-    /// From now on these lines and no others are known.
-    pub(crate) fn keep(&mut self, lines: &str) {
-        let had = self.had_text().to_owned();
+    /// From now on the object owns these lines and no others.
+    pub(crate) fn set_owned(&mut self, lines: &str) {
+        let confirmed = self.confirmed_text().to_owned();
         self.published = lines.into();
-        self.written = Written::Otherwise;
-        self.set_had(&had);
+        self.annotation = Annotation::Outdated;
+        self.set_confirmed(&confirmed);
     }
 
     /// Compares the annotation again, as the answer to a write shows it.
     pub(crate) fn confirm(&mut self, mut answer: Self) {
         answer.resolve(Some(self));
         if answer.published == self.published {
-            self.written = answer.written;
+            self.annotation = answer.annotation;
         }
     }
 
-    /// Whether the annotation says what is known.
+    /// Whether the annotation records what the object owns.
     #[must_use]
-    pub fn is_noted(&self) -> bool {
+    pub fn is_recorded(&self) -> bool {
         matches!(
-            self.written,
-            Written::Alike | Written::Read(Worth::Own | Worth::Unsealed)
+            self.annotation,
+            Annotation::Current | Annotation::Unresolved(Trust::Own | Trust::Unsealed)
         )
     }
 
     /// Whether somebody else changed the annotation, so that it is written back.
     #[must_use]
     pub fn is_tampered(&self) -> bool {
-        self.written == Written::Tampered
+        self.annotation == Annotation::Tampered
     }
 
     fn union(&self, one: &str, other: &str) -> Box<str> {
@@ -347,17 +355,17 @@ impl Meta {
             return other.into();
         }
         if self.object.kind == Kind::DnsZone {
-            let all = places(one).chain(places(other));
-            return places_text(&all.collect()).into();
+            let all = parse_zones(one).chain(parse_zones(other));
+            return owned_zones_text(&all.collect()).into();
         }
-        let all = lines(one).into_iter().chain(lines(other));
+        let all = parse_records(one).into_iter().chain(parse_records(other));
         text(all.collect()).into()
     }
 
-    /// The zones that a zone object may have on servers.
+    /// The zones that a zone object owns, that is has or may have on servers.
     #[must_use]
-    pub fn places(&self) -> Vec<ZoneKey> {
-        places(&self.published).collect()
+    pub fn owned_zones(&self) -> Vec<ZoneKey> {
+        parse_zones(&self.published).collect()
     }
 
     /// Whether anything but the version differs.
@@ -371,7 +379,7 @@ impl Meta {
 
 /// The lines of a text, and on which servers. A line that cannot be read was not written by us.
 #[must_use]
-pub fn lines(text: &str) -> Vec<(Group, Record)> {
+pub fn parse_records(text: &str) -> Vec<(Group, Record)> {
     let mut group = Group::UNNAMED;
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -384,7 +392,7 @@ pub fn lines(text: &str) -> Vec<(Group, Record)> {
     lines
 }
 
-fn places(text: &str) -> impl Iterator<Item = ZoneKey> {
+fn parse_zones(text: &str) -> impl Iterator<Item = ZoneKey> {
     text.lines().filter_map(|line| {
         let (name, group) = match line.split_once(' ') {
             Some((name, cluster)) => (name, Group::named(cluster)),
@@ -396,7 +404,7 @@ fn places(text: &str) -> impl Iterator<Item = ZoneKey> {
 }
 
 /// Zones on servers as a text, the same for the same zones.
-pub(crate) fn places_text(places: &BTreeSet<ZoneKey>) -> String {
+pub(crate) fn owned_zones_text(places: &BTreeSet<ZoneKey>) -> String {
     let line = |place: &ZoneKey| match place.group.name() {
         Some(cluster) => format!("{} {cluster}", place.name),
         None => place.name.to_string(),

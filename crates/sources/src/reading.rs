@@ -32,16 +32,16 @@ pub struct Object {
 #[derive(Clone, Debug)]
 pub enum Spec {
     /// A zone, or what is wrong with it.
-    Zone(Result<ZoneWish, Box<[Problem]>>),
+    Zone(Result<DesiredZone, Box<[Problem]>>),
     /// A record.
-    Record(RecordWish),
+    Record(DesiredRecord),
     /// Endpoints, each of them on its own, or what is wrong with it.
     Endpoints(Box<[Endpoint]>),
 }
 
 /// What a zone object asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ZoneWish {
+pub struct DesiredZone {
     /// The apex.
     pub name: Name,
     /// The TTL of records that set none.
@@ -62,7 +62,7 @@ pub struct ZoneWish {
 
 /// What a record object asks for, whatever its zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordWish {
+pub struct DesiredRecord {
     /// The name as its author wrote it.
     pub name: Box<str>,
     /// The TTL, where it sets one.
@@ -86,9 +86,9 @@ impl Object {
 
     /// The same with what its status says to have been in DNS.
     #[must_use]
-    pub fn recalling(self, status: &Value) -> Self {
+    pub fn with_status(self, status: &Value) -> Self {
         Self {
-            meta: self.meta.recalling(status),
+            meta: self.meta.with_status(status),
             ..self
         }
     }
@@ -116,9 +116,9 @@ impl Object {
     }
 }
 
-fn zone(spec: Value) -> Result<ZoneWish, Box<[Problem]>> {
+fn zone(spec: Value) -> Result<DesiredZone, Box<[Problem]>> {
     let zone = typed::<DnsZoneSpec>(spec)?.declared()?;
-    Ok(ZoneWish {
+    Ok(DesiredZone {
         records: zone.records().into(),
         tenancy: zone.tenancy,
         clusters: zone.clusters.into(),
@@ -131,28 +131,28 @@ fn zone(spec: Value) -> Result<ZoneWish, Box<[Problem]>> {
 }
 
 fn record<S: RecordSpec + Default>(spec: Value) -> Spec {
-    let wish = |name: &str, zone: Option<&str>| RecordWish {
+    let desired = |name: &str, zone: Option<&str>| DesiredRecord {
         name: name.into(),
         ttl: None,
         data: Ok(Arc::default()),
         zone_ref: zone.map(Into::into),
     };
     Spec::Record(match typed::<S>(spec) {
-        Err(problems) => RecordWish {
+        Err(problems) => DesiredRecord {
             data: Err(problems),
-            ..wish("", None)
+            ..desired("", None)
         },
         Ok(spec) => {
-            let wish = wish(spec.name(), spec.zone_ref());
+            let desired = desired(spec.name(), spec.zone_ref());
             match spec.declared() {
-                Ok(record) => RecordWish {
+                Ok(record) => DesiredRecord {
                     ttl: record.ttl,
                     data: Ok(record.data.into()),
-                    ..wish
+                    ..desired
                 },
-                Err(problems) => RecordWish {
+                Err(problems) => DesiredRecord {
                     data: Err(problems.into()),
-                    ..wish
+                    ..desired
                 },
             }
         }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::meta::PUBLISHED;
 use crate::seal::seal;
-use crate::{Catalog, Decision, Groups, Meta, Object, Step, ZoneStanding};
+use crate::{Catalog, Decision, Groups, Meta, NextAct, Object, Precedence};
 
 /// Reads manifests as an API server would give them out: each line of text is one object,
 /// `KIND name@created {metadata} {spec}` in flow YAML.
@@ -100,16 +100,16 @@ fn decide(catalog: &Catalog, kind: Kind, name: &str) -> Decision {
 /// What is to be in DNS for an object, or the reasons why nothing is; what has to be written first
 /// stands in brackets.
 fn said(decision: &Decision) -> Vec<String> {
-    let mut said: Vec<String> = match &decision.step {
-        Step::Hold => vec!["held".to_owned()],
-        Step::Admit(patch) => {
+    let mut said: Vec<String> = match &decision.next {
+        NextAct::AwaitAuthor => vec!["held".to_owned()],
+        NextAct::WriteMetadata(patch) => {
             let body = patch.body();
             let lines = body["metadata"]["annotations"]["bindery.dev/published"].as_str();
             let lines = lines.unwrap_or_default().lines();
             let lines = lines.filter(|line| !line.starts_with("; of "));
             lines.map(|line| format!("[{line}]")).collect()
         }
-        Step::Declare(parts) => {
+        NextAct::Declare(parts) => {
             let claims = parts.iter().flat_map(|(group, part)| {
                 let claims = part.claims.iter();
                 claims.map(move |claim| (group.name(), claim))
@@ -162,13 +162,13 @@ fn an_edit_keeps_the_older_line_until_it_is_gone() {
 #[test]
 fn what_is_settled_is_trimmed_and_what_is_empty_is_released() {
     let catalog = catalog(&[ZONE, WWW_HELD]);
-    assert_eq!(decide(&catalog, Kind::ARecord, "www").settled, None);
+    assert_eq!(decide(&catalog, Kind::ARecord, "www").cleanup, None);
     let deselected = WWW_HELD.replace("{zone: a}", "{zone: b}");
     let lines = [ZONE, &deselected];
     let catalog = self::catalog(&lines);
     let decision = decide(&catalog, Kind::ARecord, "www");
     assert_eq!(said(&decision), ["NotSelected: metadata.labels"]);
-    let body = decision.settled.expect("the finalizer goes").body();
+    let body = decision.cleanup.expect("the finalizer goes").body();
     assert_eq!(body["metadata"]["finalizers"], Value::Null);
     assert_eq!(
         body["metadata"]["annotations"]["bindery.dev/published"],
@@ -228,9 +228,9 @@ fn the_older_zone_of_a_name_is_active() {
             .named(Kind::DnsZone, "other", "young")
             .expect("declared");
         let old = find(&catalog, Kind::DnsZone, "example");
-        let standing = |object: &ObjectRef| catalog.zone(object).map(|view| view.standing);
-        assert_eq!(standing(&old), Some(ZoneStanding::Active));
-        assert_eq!(standing(&young), Some(ZoneStanding::Duplicate(old.into())));
+        let precedence = |object: &ObjectRef| catalog.zone(object).map(|view| view.precedence);
+        assert_eq!(precedence(&old), Some(Precedence::Active));
+        assert_eq!(precedence(&young), Some(Precedence::Duplicate(old.into())));
     }
 }
 
@@ -289,15 +289,15 @@ fn an_object_that_vanished_still_takes_its_lines_along() {
     let mut catalog = catalog(&[ZONE, WWW_HELD]);
     let www = find(&catalog, Kind::ARecord, "www");
     assert_eq!(catalog.remove(&www).len(), 1);
-    let Some(Step::Declare(parts)) = catalog
+    let Some(NextAct::Declare(parts)) = catalog
         .decide(&www, &|_, _| true)
-        .map(|decision| decision.step)
+        .map(|decision| decision.next)
     else {
         unreachable!("what has lines in DNS is withdrawn");
     };
     assert!(parts[0].1.claims.is_empty());
     assert_eq!(parts[0].1.published.len(), 1);
-    catalog.bury(&www);
+    catalog.purge(&www);
     assert_eq!(catalog.decide(&www, &|_, _| true), None);
 }
 
@@ -321,7 +321,7 @@ fn a_recreated_object_is_another_one() {
     assert!(matches!(
         catalog
             .decide(&before, &|_, _| true)
-            .map(|decision| decision.step),
-        Some(Step::Declare(_))
+            .map(|decision| decision.next),
+        Some(NextAct::Declare(_))
     ));
 }

@@ -8,7 +8,7 @@ use bindery_core::zones::Tenancy;
 use bindery_core::{Group, Id, Name, Problem, Record, SmallSet, ZoneKey};
 
 use crate::meta::{Life, Meta};
-use crate::reading::ZoneWish;
+use crate::reading::DesiredZone;
 
 /// What may be in zones that their authors have to correct.
 #[derive(Debug)]
@@ -18,9 +18,9 @@ struct Broken {
     places: Option<Vec<ZoneKey>>,
 }
 
-/// What a zone object is among the others.
+/// Which zone object counts where several declare the same name: the oldest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ZoneStanding {
+pub enum Precedence {
     /// It is the one that is served under its name.
     Active,
     /// An older object declares the same name.
@@ -28,9 +28,9 @@ pub enum ZoneStanding {
     /// Its author has to correct it.
     Invalid(Vec<Problem>),
     /// It is being deleted, and no other object declares its name.
-    Leaving,
-    /// It is being deleted, and this object is active in its place.
-    Succeeded(Id),
+    Deleting,
+    /// It is being deleted, and this object is active instead.
+    Superseded(Id),
 }
 
 /// A zone object with what was made of it.
@@ -51,7 +51,7 @@ pub struct ZoneView<'a> {
     /// Fields that it sets and that are acted on only where Bindery serves the zone.
     pub hosted_only: &'a [&'static str],
     /// What it is among the others.
-    pub standing: ZoneStanding,
+    pub precedence: Precedence,
 }
 
 impl ZoneView<'_> {
@@ -70,13 +70,13 @@ pub(crate) struct ZoneEntry {
     pub(crate) meta: Meta,
     /// The servers that it is to be on, where it is valid.
     pub(crate) group: Group,
-    pub(crate) wish: Result<ZoneWish, Box<[Problem]>>,
+    pub(crate) desired: Result<DesiredZone, Box<[Problem]>>,
 }
 
 impl ZoneEntry {
     /// Whether it is to stay and its author has to correct it.
     pub(crate) fn is_broken(&self) -> bool {
-        self.wish.is_err() && self.meta.life == Life::Alive
+        self.desired.is_err() && self.meta.life == Life::Alive
     }
 }
 
@@ -126,15 +126,15 @@ impl ZoneBook {
             let mut entries = namesakes.filter_map(|id| self.entries.get(id));
             entries.find(|entry| {
                 group.is_none_or(|group| entry.group == *group)
-                    && self.standing(entry) == ZoneStanding::Leaving
+                    && self.precedence(entry) == Precedence::Deleting
             })
         };
         self.active(name, group).or_else(leaving)
     }
 
     /// Whether a zone is the one that is served under its name.
-    pub(crate) fn is_serving(&self, zone: &ZoneEntry, wish: &ZoneWish) -> bool {
-        let serving = self.serving(wish.name.as_wire(), Some(&zone.group));
+    pub(crate) fn is_serving(&self, zone: &ZoneEntry, desired: &DesiredZone) -> bool {
+        let serving = self.serving(desired.name.as_wire(), Some(&zone.group));
         serving.is_some_and(|serving| serving.meta.object == zone.meta.object)
     }
 
@@ -148,7 +148,7 @@ impl ZoneBook {
     }
 
     /// The zone on these servers that its author has to correct and that this name is in.
-    pub(crate) fn broken_place(&self, group: Option<&Group>, name: &Name) -> Option<&ZoneKey> {
+    pub(crate) fn broken_zone(&self, group: Option<&Group>, name: &Name) -> Option<&ZoneKey> {
         let places = self.broken.values().filter_map(|one| one.places.as_ref());
         let fits = |place: &&ZoneKey| {
             group.is_none_or(|group| place.group == *group) && name.is_in(&place.name)
@@ -183,23 +183,23 @@ impl ZoneBook {
         self.by_object
             .insert((id.namespace.clone(), id.name.clone()), Id::clone(&id));
         if entry.is_broken() {
-            let places = entry.meta.places();
+            let places = entry.meta.owned_zones();
             // Objects of earlier versions do not say which zones they have.
-            let is_told = !places.is_empty() || !entry.meta.held;
+            let is_told = !places.is_empty() || !entry.meta.has_finalizer;
             let broken = Broken {
                 namespace: Arc::clone(&id.namespace),
                 places: is_told.then_some(places),
             };
             self.broken.insert(Id::clone(&id), broken);
         }
-        if let Ok(wish) = &entry.wish {
-            let selectors = wish.selectors.to_vec();
+        if let Ok(desired) = &entry.desired {
+            let selectors = desired.selectors.to_vec();
             self.selectors
                 .insert(Id::clone(&id), &id.namespace, selectors);
-            let namesakes = self.by_name.entry(wish.name.clone()).or_default();
+            let namesakes = self.by_name.entry(desired.name.clone()).or_default();
             namesakes.insert(Id::clone(&id));
             if entry.meta.life == Life::Alive {
-                let ranks = self.ranks.entry(wish.name.clone()).or_default();
+                let ranks = self.ranks.entry(desired.name.clone()).or_default();
                 ranks.insert(rank(&entry.meta));
             }
         }
@@ -212,19 +212,19 @@ impl ZoneBook {
             .remove(&(id.namespace.clone(), id.name.clone()));
         self.selectors.remove(id);
         self.broken.remove(id);
-        let Ok(wish) = &entry.wish else {
+        let Ok(desired) = &entry.desired else {
             return Some(entry);
         };
-        if let Some(ranks) = self.ranks.get_mut(&wish.name) {
+        if let Some(ranks) = self.ranks.get_mut(&desired.name) {
             ranks.remove(&rank(&entry.meta));
             if ranks.is_empty() {
-                self.ranks.remove(&wish.name);
+                self.ranks.remove(&desired.name);
             }
         }
-        if let Some(namesakes) = self.by_name.get_mut(&wish.name) {
+        if let Some(namesakes) = self.by_name.get_mut(&desired.name) {
             namesakes.remove(id);
             if namesakes.is_empty() {
-                self.by_name.remove(&wish.name);
+                self.by_name.remove(&desired.name);
             }
         }
         Some(entry)
@@ -234,35 +234,44 @@ impl ZoneBook {
         let entry = self.entries.get(id)?;
         Some(ZoneView {
             meta: &entry.meta,
-            name: entry.wish.as_ref().ok().map(|wish| &wish.name),
+            name: entry.desired.as_ref().ok().map(|desired| &desired.name),
             group: &entry.group,
-            records: entry.wish.as_ref().map_or(&[], |wish| &wish.records),
-            tenancy: entry
-                .wish
+            records: entry
+                .desired
                 .as_ref()
-                .map_or(Tenancy::Shared, |wish| wish.tenancy),
-            ignored: entry.wish.as_ref().map_or(&[], |wish| &wish.ignored),
-            hosted_only: entry.wish.as_ref().map_or(&[], |wish| &wish.hosted_only),
-            standing: self.standing(entry),
+                .map_or(&[], |desired| &desired.records),
+            tenancy: entry
+                .desired
+                .as_ref()
+                .map_or(Tenancy::Shared, |desired| desired.tenancy),
+            ignored: entry
+                .desired
+                .as_ref()
+                .map_or(&[], |desired| &desired.ignored),
+            hosted_only: entry
+                .desired
+                .as_ref()
+                .map_or(&[], |desired| &desired.hosted_only),
+            precedence: self.precedence(entry),
         })
     }
 
-    pub(crate) fn standing(&self, entry: &ZoneEntry) -> ZoneStanding {
-        let wish = match (&entry.wish, entry.meta.life) {
-            (Ok(wish), _) => wish,
-            (Err(_), Life::Deleting) => return ZoneStanding::Leaving,
-            (Err(problems), Life::Alive) => return ZoneStanding::Invalid(problems.to_vec()),
+    pub(crate) fn precedence(&self, entry: &ZoneEntry) -> Precedence {
+        let desired = match (&entry.desired, entry.meta.life) {
+            (Ok(desired), _) => desired,
+            (Err(_), Life::Deleting) => return Precedence::Deleting,
+            (Err(problems), Life::Alive) => return Precedence::Invalid(problems.to_vec()),
         };
         let active = self
-            .active(wish.name.as_wire(), Some(&entry.group))
+            .active(desired.name.as_wire(), Some(&entry.group))
             .map(|entry| &entry.meta.object);
         match (active, entry.meta.life) {
-            (Some(active), Life::Deleting) => ZoneStanding::Succeeded(Id::clone(active)),
-            (None, Life::Deleting) => ZoneStanding::Leaving,
+            (Some(active), Life::Deleting) => Precedence::Superseded(Id::clone(active)),
+            (None, Life::Deleting) => Precedence::Deleting,
             (Some(active), Life::Alive) if *active != entry.meta.object => {
-                ZoneStanding::Duplicate(Id::clone(active))
+                Precedence::Duplicate(Id::clone(active))
             }
-            (Some(_) | None, Life::Alive) => ZoneStanding::Active,
+            (Some(_) | None, Life::Alive) => Precedence::Active,
         }
     }
 }

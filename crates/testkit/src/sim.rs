@@ -16,7 +16,7 @@ use bindery_core::{
     zones::Limits,
 };
 use bindery_engine::{Engine, ServerHandle, Servers, ports::ZoneHost};
-use bindery_kube::{Clock, Controllers, Settings, Tenure};
+use bindery_kube::{Clock, Controllers, Management, Settings};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, PostParams};
 use tokio::task::JoinSet;
@@ -120,7 +120,7 @@ struct World {
     inside: Option<FakeNameServer>,
     weather: Arc<Weather>,
     environment: Arc<Seeded>,
-    tenure: Tenure,
+    management: Management,
     limits: Limits,
     crashes: u32,
     /// What others wrote into zones, by zone.
@@ -189,14 +189,14 @@ impl World {
             environment: Arc::clone(&environment) as Arc<dyn Environment>,
         };
         let api = EmbeddedApi::open(options).expect("an API in memory always opens");
-        let tenure = if seed.is_multiple_of(2) {
-            Tenure::Managed
+        let management = if seed.is_multiple_of(2) {
+            Management::Managed
         } else {
-            Tenure::External
+            Management::External
         };
         let sky = || DnsWeather(Arc::clone(&weather));
         let mut servers = vec![FakeNameServer::new(sky())];
-        if tenure == Tenure::External {
+        if management == Management::External {
             for zone in ZONES {
                 servers[0].add_zone(&name(zone), &foreign(zone));
             }
@@ -205,7 +205,7 @@ impl World {
             servers.push(FakeNameServer::following(sky(), servers.clone()));
         }
         let inside = (seed % 5 < 2).then(|| FakeNameServer::new(sky()));
-        if tenure == Tenure::External {
+        if management == Management::External {
             for (zone, server) in ZONES.into_iter().zip(inside.iter().cycle()) {
                 server.add_zone(&name(zone), &foreign(zone));
             }
@@ -216,7 +216,7 @@ impl World {
             inside,
             weather,
             environment,
-            tenure,
+            management,
             limits: limits(seed),
             crashes: 0,
             guests: BTreeMap::new(),
@@ -246,14 +246,14 @@ impl World {
                 .await
                 .map_err(|error| format!("the user's act: {error}"))?;
             self.weather.note(&act);
-            if self.tenure == Tenure::Managed && random.percent(15) {
+            if self.management == Management::Managed && random.percent(15) {
                 self.damage_or_visit(&user, plan.seed, &mut random).await?;
             }
             if random.percent(10) {
                 self.let_through(&mut user).await?;
             }
             // Where others write into the zones, nothing else takes away what they wrote.
-            let is_quiet = self.tenure == Tenure::Managed && plan.seed.is_multiple_of(4);
+            let is_quiet = self.management == Management::Managed && plan.seed.is_multiple_of(4);
             if !is_quiet && mischief.percent(25) {
                 let done = user.meddle().await;
                 let done = done.map_err(|error| format!("the user's mischief: {error}"))?;
@@ -285,14 +285,15 @@ impl World {
 
     /// Sets of others that stood there before Bindery came.
     fn taken(&self) -> BTreeSet<String> {
-        let taken = (self.tenure == Tenure::External).then(|| "taken.example.com. A".to_owned());
+        let taken =
+            (self.management == Management::External).then(|| "taken.example.com. A".to_owned());
         taken.into_iter().collect()
     }
 
     /// All servers as the engine reaches them.
     fn stations(&self) -> BTreeMap<Group, Servers> {
         let host = |server: &FakeNameServer| {
-            let managed = self.tenure == Tenure::Managed;
+            let managed = self.management == Management::Managed;
             managed.then(|| Arc::new(server.clone()) as Arc<dyn ZoneHost>)
         };
         let station = |(index, server): (usize, &FakeNameServer)| ServerHandle {
@@ -456,14 +457,16 @@ impl World {
             let place = (cluster.to_owned(), zone.to_owned());
             let wanted = expected.lines.get(&place);
             let is_there = server.content(&name(zone)).is_some();
-            if self.tenure == Tenure::Managed && is_there != wanted.is_some() {
+            if self.management == Management::Managed && is_there != wanted.is_some() {
                 wrongs.push(format!("{zone} on {cluster:?} is there: {is_there}"));
             }
             let mut wanted = wanted.cloned().unwrap_or_default();
             let mut served: BTreeSet<String> = server.lines(&name(zone)).into_iter().collect();
-            match self.tenure {
-                Tenure::External => wanted.extend(foreign(zone).iter().map(ToString::to_string)),
-                Tenure::Managed => served.retain(|line| {
+            match self.management {
+                Management::External => {
+                    wanted.extend(foreign(zone).iter().map(ToString::to_string))
+                }
+                Management::Managed => served.retain(|line| {
                     let is_own = line.contains(" IN NS ") || line.starts_with("ns1.");
                     !is_own && !line.starts_with("theirs.")
                 }),

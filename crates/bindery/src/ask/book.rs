@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bindery_core::{Group, Kind, Name, ObjectRef, ZoneKey};
 use bindery_sources::{
-    Catalog, Decision, Free, Groups, Id, Life, Meta, MetadataPatch, ZoneStanding, ZoneView,
+    Catalog, Decision, Groups, Id, IsAvailable, Life, Meta, MetadataPatch, Precedence, ZoneView,
 };
 
 use super::thing::Thing;
@@ -28,16 +28,16 @@ impl Book {
         for thing in things {
             book.enter(thing);
         }
-        book.places = book.places();
+        book.places = book.owned_zones();
         book
     }
 
-    fn places(&self) -> BTreeMap<Group, BTreeMap<Name, Id>> {
+    fn owned_zones(&self) -> BTreeMap<Group, BTreeMap<Name, Id>> {
         let mut places: BTreeMap<Group, BTreeMap<Name, Id>> = BTreeMap::new();
         for (id, _) in self.zones() {
             let zone = self.zone(id);
             let has_it = |zone: &ZoneView<'_>| {
-                matches!(zone.standing, ZoneStanding::Active | ZoneStanding::Leaving)
+                matches!(zone.precedence, Precedence::Active | Precedence::Deleting)
             };
             if let Some(ZoneKey { name, group }) = zone.filter(has_it).and_then(|zone| zone.key()) {
                 places.entry(group).or_default().insert(name, Id::clone(id));
@@ -88,7 +88,7 @@ impl Book {
     }
 
     /// What is decided for a record or an endpoint.
-    pub(super) fn decide(&self, object: &ObjectRef, free: Free<'_>) -> Option<Decision> {
+    pub(super) fn decide(&self, object: &ObjectRef, free: IsAvailable<'_>) -> Option<Decision> {
         self.catalog.decide(object, free)
     }
 
@@ -108,7 +108,7 @@ impl Book {
 
     /// The zones in which an object has lines, as it carries them.
     fn carried_in(&self, meta: &Meta) -> Vec<Id> {
-        let lines = meta.lines().into_iter();
+        let lines = meta.owned_records().into_iter();
         let zones = lines.filter_map(|(group, record)| {
             let zones = self.places.get(&group)?;
             record
@@ -152,7 +152,7 @@ fn groups(things: &[Thing]) -> Groups {
     let zones = things.iter().filter(|thing| thing.kind == Kind::DnsZone);
     let places = zones
         .filter_map(|zone| Meta::read(zone.kind, &zone.metadata))
-        .flat_map(|meta| meta.places());
+        .flat_map(|meta| meta.owned_zones());
     let groups: Vec<Group> = places.map(|ZoneKey { group, .. }| group).collect();
     if groups.is_empty() {
         return Groups::default();

@@ -70,7 +70,7 @@ impl Thing {
     /// What decisions need of it.
     pub(super) fn read(&self) -> Option<Object> {
         let object = Object::read(self.kind, &self.metadata, self.spec.clone())?;
-        Some(object.recalling(&self.status))
+        Some(object.with_status(&self.status))
     }
 
     /// Its namespace.

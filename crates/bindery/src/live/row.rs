@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use bindery_kube::lean_metadata;
+use bindery_kube::trimmed_metadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DynamicResourceScope};
 use kube::{Resource, ResourceExt as _};
@@ -14,7 +14,7 @@ const PUBLISHED: &str = "bindery.dev/published";
 /// What the view reads of an object, and no more: it looks at every change of all of them.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Glimpse {
-    #[serde(default, deserialize_with = "lean_metadata")]
+    #[serde(default, deserialize_with = "trimmed_metadata")]
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,

@@ -142,7 +142,7 @@ impl ControllerNumbers {
 
     fn encode_objects(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-        for (standing, count) in self.0.tally() {
+        for (standing, count) in self.0.object_counts() {
             let state = match (standing.good, standing.reason) {
                 (Some(true), _) => "Ready",
                 (Some(false), Some(reason)) => reason.as_str(),

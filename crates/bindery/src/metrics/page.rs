@@ -119,7 +119,7 @@ async fn readyz(State(sources): State<Arc<Sources>>) -> impl IntoResponse {
         return (StatusCode::SERVICE_UNAVAILABLE, format!("{refusal}\n"));
     }
     let mut waiting = sources.readiness.waiting();
-    if sources.controllers.is_deaf() {
+    if sources.controllers.all_watches_fail() {
         waiting.push("the Kubernetes API, where every watch fails".into());
     }
     if waiting.is_empty() {

@@ -7,23 +7,22 @@ use bindery_core::{
 use bindery_sources::{KEPT, Life};
 use serde_json::{Value, json};
 
-use crate::publishing::News;
-use crate::record::told;
-use crate::state::Shown;
-use crate::status::{self, Seen};
+use crate::publishing::Report;
+use crate::record::refusal;
+use crate::status::{self, ObservedStatus};
 
 /// Accepted and Programmed.
-pub(super) fn conditions(news: &News) -> [Condition; 2] {
+pub(super) fn conditions(report: &Report) -> [Condition; 2] {
     let condition = |kind, (status, reason, message)| Condition {
         kind,
         status,
         reason,
         message,
-        observed_generation: news.generation,
+        observed_generation: report.generation,
     };
     [
-        condition(ConditionType::Accepted, accepted(news)),
-        condition(ConditionType::Programmed, programmed(news)),
+        condition(ConditionType::Accepted, accepted(report)),
+        condition(ConditionType::Programmed, programmed(report)),
     ]
 }
 
@@ -37,46 +36,37 @@ pub(super) fn main(conditions: &[Condition; 2]) -> &Condition {
     }
 }
 
-/// What people see of it.
-pub(super) fn shown(conditions: &[Condition; 2]) -> Shown {
-    let main = main(conditions);
-    Shown {
-        good: main.status == ConditionStatus::True,
-        reason: main.reason,
-    }
-}
-
 /// The whole status.
 pub(super) fn status(
     object: &ObjectRef,
-    news: &News,
+    report: &Report,
     conditions: &[Condition; 2],
-    (seen, now): (&Seen, Moment),
+    (seen, now): (&ObservedStatus, Moment),
 ) -> Value {
     json!({
         "conditions": status::conditions(conditions, seen, now),
-        "observedGeneration": news.generation,
-        "endpoints": news.wishes,
-        "published": news.published(object),
+        "observedGeneration": report.generation,
+        "endpoints": report.desired_count,
+        "published": report.published(object),
     })
 }
 
-type Said = (ConditionStatus, Reason, String);
+type Statement = (ConditionStatus, Reason, String);
 
-fn accepted(news: &News) -> Said {
-    let total = news.wishes;
-    let Some(first) = news.problems.first() else {
+fn accepted(report: &Report) -> Statement {
+    let total = report.desired_count;
+    let Some(first) = report.problems.first() else {
         let message = format!("all {total} endpoints are valid and have a zone");
-        if news.notes.is_empty() {
+        if report.notes.is_empty() {
             return (ConditionStatus::True, Reason::Accepted, message);
         }
-        let message = format!("{message}; {}", Problem::summary(&news.notes));
+        let message = format!("{message}; {}", Problem::summary(&report.notes));
         return (ConditionStatus::True, Reason::Unsupported, message);
     };
-    let accepted = claims(news);
+    let accepted = claims(report);
     let reason = if accepted > 0 {
         Reason::PartiallyAccepted
-    } else if news
+    } else if report
         .problems
         .iter()
         .any(|one| one.reason == Reason::Invalid)
@@ -87,13 +77,13 @@ fn accepted(news: &News) -> Said {
     };
     let message = format!(
         "{accepted} of {total} endpoints accepted: {}",
-        Problem::summary(&[&news.problems[..], &news.notes].concat())
+        Problem::summary(&[&report.problems[..], &report.notes].concat())
     );
     (ConditionStatus::False, reason, message)
 }
 
 /// What is to be said while something of it still has to go.
-fn leaving(life: Life, leftover: Option<&Fault>) -> Option<Said> {
+fn leaving(life: Life, leftover: Option<&Fault>) -> Option<Statement> {
     let no = |reason, message| Some((ConditionStatus::False, reason, message));
     match (life, leftover) {
         (Life::Deleting, Some(fault)) if fault.kind == FaultKind::Held => {
@@ -118,25 +108,25 @@ fn leaving(life: Life, leftover: Option<&Fault>) -> Option<Said> {
     }
 }
 
-fn programmed(news: &News) -> Said {
+fn programmed(report: &Report) -> Statement {
     let no = |reason, message| (ConditionStatus::False, reason, message);
-    let withdrawal = news.receipt.as_ref().map(|receipt| &receipt.withdrawal);
+    let withdrawal = report.receipt.as_ref().map(|receipt| &receipt.withdrawal);
     let leftover = match withdrawal {
         Some(Withdrawal::Failing(fault)) => Some(fault),
         Some(Withdrawal::Done | Withdrawal::Pending) | None => None,
     };
-    if let Some(said) = leaving(news.life, leftover) {
+    if let Some(said) = leaving(report.life, leftover) {
         return said;
     }
-    let Some(receipt) = &news.receipt else {
+    let Some(receipt) = &report.receipt else {
         return no(
             Reason::Pending,
             "nothing is published while it is not valid".to_owned(),
         );
     };
-    let faults: Vec<(Reason, Problem)> = wishes(receipt)
+    let faults: Vec<(Reason, Problem)> = endpoint_outcomes(receipt)
         .filter_map(|outcome| {
-            let (reason, message) = told(outcome).err()?;
+            let (reason, message) = refusal(outcome).err()?;
             let field = outcome.claim.field.to_string();
             Some((
                 reason,
@@ -148,8 +138,8 @@ fn programmed(news: &News) -> Said {
             ))
         })
         .collect();
-    let total = news.wishes;
-    let served = wishes(receipt).count() - faults.len();
+    let total = report.desired_count;
+    let served = endpoint_outcomes(receipt).count() - faults.len();
     let problems: Vec<Problem> = faults.iter().map(|(_, problem)| problem.clone()).collect();
     match (served, faults.first()) {
         _ if served == total => {
@@ -172,14 +162,15 @@ fn programmed(news: &News) -> Said {
 }
 
 /// How many endpoints became claims.
-fn claims(news: &News) -> usize {
-    news.receipt
+fn claims(report: &Report) -> usize {
+    report
+        .receipt
         .as_ref()
-        .map_or(0, |receipt| wishes(receipt).count())
+        .map_or(0, |receipt| endpoint_outcomes(receipt).count())
 }
 
 /// What became of the endpoints, without what stays because its zone has to be corrected.
-fn wishes(receipt: &Receipt) -> impl Iterator<Item = &ClaimReceipt> {
+fn endpoint_outcomes(receipt: &Receipt) -> impl Iterator<Item = &ClaimReceipt> {
     let outcomes = receipt.outcomes.iter();
     outcomes.filter(|outcome| *outcome.claim.field != *KEPT)
 }

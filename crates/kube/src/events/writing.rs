@@ -10,11 +10,11 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Notice;
+use super::QueuedEvent;
 use crate::cluster::{Class, Error};
 use crate::context::Context;
 use crate::metrics::count;
-use crate::work::spread;
+use crate::work::jitter_seed;
 
 /// Events written in one second, over all objects. An Event costs one to three requests, so this is
 /// at most 60 a second, a few percent of what the statuses of a busy zone cost.
@@ -48,7 +48,7 @@ async fn write_all(ctx: &Context) {
     let (mut second, mut written) = (Instant::now(), 0);
     let mut works = true;
     loop {
-        let notice = ctx.notices.pop().await;
+        let queued = ctx.events.pop().await;
         if second.elapsed() >= Duration::from_secs(1) {
             (second, written) = (Instant::now(), 0);
         }
@@ -57,7 +57,7 @@ async fn write_all(ctx: &Context) {
             (second, written) = (Instant::now(), 0);
         }
         written += 1;
-        match write_patiently(ctx, &notice).await {
+        match write_with_retries(ctx, &queued).await {
             Ok(()) => {
                 count(&ctx.cluster.metrics.events_written);
                 works = true;
@@ -66,18 +66,18 @@ async fn write_all(ctx: &Context) {
                 count(&ctx.cluster.metrics.events_dropped);
                 // An API that takes no Events is spoken of once, not with each of them.
                 if std::mem::take(&mut works) {
-                    let error = error.told();
-                    tracing::warn!(object = %notice.object, error, "an event was dropped");
+                    let error = error.chain();
+                    tracing::warn!(object = %queued.object, error, "an event was dropped");
                 }
             }
         }
     }
 }
 
-async fn write_patiently(ctx: &Context, notice: &Notice) -> Result<(), Error> {
+async fn write_with_retries(ctx: &Context, queued: &QueuedEvent) -> Result<(), Error> {
     let mut attempt = 1;
     loop {
-        match write(ctx, notice).await {
+        match write(ctx, queued).await {
             // One that the API refuses would be refused again.
             Err(error) if attempt < ATTEMPTS_MAX && error.class() != Class::Denied => attempt += 1,
             result => return result,
@@ -87,28 +87,37 @@ async fn write_patiently(ctx: &Context, notice: &Notice) -> Result<(), Error> {
 
 /// Writes one Event. The same thing said again about the same object is counted in the Event that
 /// is there; its name follows from both, so that this holds after a restart too.
-async fn write(ctx: &Context, notice: &Notice) -> Result<(), Error> {
-    let event = event(notice);
-    match ctx.cluster.create_event(&notice.object, &event).await {
+async fn write(ctx: &Context, queued: &QueuedEvent) -> Result<(), Error> {
+    let event = event(queued);
+    match ctx.cluster.create_event(&queued.object, &event).await {
         Err(error) if error.class() == Class::Conflict => {}
         result => return result,
     }
     let name = event.metadata.name.unwrap_or_default();
-    let standing = ctx.cluster.fetch_event(&notice.object, &name).await?;
+    let existing = ctx.cluster.fetch_event(&queued.object, &name).await?;
     let repeat = json!({
-        "count": standing.count.unwrap_or(1).saturating_add(1),
+        "count": existing.count.unwrap_or(1).saturating_add(1),
         "lastTimestamp": event.last_timestamp,
         "message": event.message,
     });
-    let object = &notice.object;
+    let object = &queued.object;
     ctx.cluster.write_event(object, &name, &repeat).await
 }
 
-fn event(notice: &Notice) -> Event {
-    let object = &notice.object;
-    let at = Timestamp::from_second(notice.at.0).unwrap_or(Timestamp::UNIX_EPOCH);
-    let said = format!("{}/{}/{}", object.uid, notice.tone.as_str(), notice.reason);
-    let name = format!("{}.{:016x}", cut(&object.name, NAME_LEN_MAX), spread(&said));
+fn event(queued: &QueuedEvent) -> Event {
+    let object = &queued.object;
+    let at = Timestamp::from_second(queued.at.0).unwrap_or(Timestamp::UNIX_EPOCH);
+    let said = format!(
+        "{}/{}/{}",
+        object.uid,
+        queued.event_type.as_str(),
+        queued.reason
+    );
+    let name = format!(
+        "{}.{:016x}",
+        cut(&object.name, NAME_LEN_MAX),
+        jitter_seed(&said)
+    );
     Event {
         metadata: ObjectMeta {
             name: Some(name),
@@ -132,9 +141,9 @@ fn event(notice: &Notice) -> Event {
             uid: Some(object.uid.to_string()),
             ..ObjectReference::default()
         },
-        type_: Some(notice.tone.as_str().to_owned()),
-        reason: Some(notice.reason.as_str().to_owned()),
-        message: Some(cut(&notice.message, MESSAGE_LEN_MAX).to_owned()),
+        type_: Some(queued.event_type.as_str().to_owned()),
+        reason: Some(queued.reason.as_str().to_owned()),
+        message: Some(cut(&queued.message, MESSAGE_LEN_MAX).to_owned()),
         count: Some(1),
         first_timestamp: Some(Time(at)),
         last_timestamp: Some(Time(at)),
@@ -155,18 +164,18 @@ fn cut(text: &str, len_max: usize) -> &str {
 mod tests {
     use bindery_core::{Kind, Moment, ObjectRef, Reason};
 
-    use super::super::Tone;
+    use super::super::EventType;
     use super::*;
 
-    fn notice(name: &str, uid: &str, reason: Reason) -> Notice {
-        Notice {
+    fn queued(name: &str, uid: &str, reason: Reason) -> QueuedEvent {
+        QueuedEvent {
             object: Arc::new(ObjectRef {
                 kind: Kind::ARecord,
                 namespace: "default".into(),
                 name: name.into(),
                 uid: uid.into(),
             }),
-            tone: Tone::Warning,
+            event_type: EventType::Warning,
             reason,
             message: "ü".repeat(MESSAGE_LEN_MAX),
             at: Moment(1),
@@ -175,19 +184,19 @@ mod tests {
 
     #[test]
     fn the_name_follows_from_object_and_reason_and_fits() {
-        let name = |notice: &Notice| event(notice).metadata.name.expect("it has a name");
-        let one = notice("www", "a", Reason::Conflict);
+        let name = |queued: &QueuedEvent| event(queued).metadata.name.expect("it has a name");
+        let one = queued("www", "a", Reason::Conflict);
         assert_eq!(
             name(&one),
-            name(&Notice {
+            name(&QueuedEvent {
                 message: "other words".to_owned(),
                 at: Moment(9),
                 ..one.clone()
             })
         );
-        assert_ne!(name(&one), name(&notice("www", "b", Reason::Conflict)));
-        assert_ne!(name(&one), name(&notice("www", "a", Reason::NotOwned)));
-        let long = notice(&"x".repeat(253), "a", Reason::Conflict);
+        assert_ne!(name(&one), name(&queued("www", "b", Reason::Conflict)));
+        assert_ne!(name(&one), name(&queued("www", "a", Reason::NotOwned)));
+        let long = queued(&"x".repeat(253), "a", Reason::Conflict);
         assert_eq!(name(&long).len(), 253);
         let message = event(&long).message.unwrap_or_default();
         assert_eq!(message.len(), MESSAGE_LEN_MAX);

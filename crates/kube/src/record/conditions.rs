@@ -9,38 +9,29 @@ use bindery_core::{
 use bindery_sources::{Life, meta::ADOPT};
 use serde_json::{Value, json};
 
-use crate::publishing::News;
-use crate::state::Shown;
-use crate::status::{Seen, conditions, short};
+use crate::publishing::Report;
+use crate::status::{ObservedStatus, conditions, short};
 
 /// Whether the record is served as declared, and why not.
-pub(super) fn ready(news: &News) -> Condition {
-    let (status, reason, message) = verdict(news);
+pub(super) fn ready(report: &Report) -> Condition {
+    let (status, reason, message) = verdict(report);
     Condition {
         kind: ConditionType::Ready,
         status,
         reason,
         message,
-        observed_generation: news.generation,
-    }
-}
-
-/// What people see of it.
-pub(super) fn shown(ready: &Condition) -> Shown {
-    Shown {
-        good: ready.status == ConditionStatus::True,
-        reason: ready.reason,
+        observed_generation: report.generation,
     }
 }
 
 /// The whole status.
 pub(super) fn status(
     object: &ObjectRef,
-    news: &News,
+    report: &Report,
     ready: &Condition,
-    (seen, now): (&Seen, Moment),
+    (seen, now): (&ObservedStatus, Moment),
 ) -> Value {
-    let served = outcome(news).filter(|_| ready.status == ConditionStatus::True);
+    let served = outcome(report).filter(|_| ready.status == ConditionStatus::True);
     let hash = served.map(|outcome| {
         let claim = &outcome.claim;
         RecordSet::new(claim.ttl, claim.data.iter().cloned()).hash(&claim.key)
@@ -50,13 +41,13 @@ pub(super) fn status(
         (Some(_), ..) => Some(now),
         (None, ..) => None,
     };
-    let zone = news.zones.first().map(|(id, name)| {
+    let zone = report.zones.first().map(|(id, name)| {
         let name = name.to_string();
         (id, name.trim_end_matches('.').to_owned())
     });
     json!({
         "conditions": conditions(std::slice::from_ref(ready), seen, now),
-        "observedGeneration": news.generation,
+        "observedGeneration": report.generation,
         "zone": zone.as_ref().map(|(_, name)| name),
         "zoneRef": zone.as_ref().map(|(id, name)| json!({
             "apiVersion": id.kind.api_version(),
@@ -68,19 +59,19 @@ pub(super) fn status(
         "recordHash": hash,
         "lastUpdated": updated.map(time_text),
         "addresses": served.and_then(|outcome| addresses(object.kind, &outcome.claim.data)),
-        "published": news.published(object),
+        "published": report.published(object),
         "publishedName": served.map(|outcome| outcome.claim.key.name.to_string()),
     })
 }
 
-fn outcome(news: &News) -> Option<&ClaimReceipt> {
-    news.receipt.as_ref()?.outcomes.first()
+fn outcome(report: &Report) -> Option<&ClaimReceipt> {
+    report.receipt.as_ref()?.outcomes.first()
 }
 
-fn verdict(news: &News) -> (ConditionStatus, Reason, String) {
+fn verdict(report: &Report) -> (ConditionStatus, Reason, String) {
     let no = |reason, message| (ConditionStatus::False, reason, message);
-    let withdrawal = news.receipt.as_ref().map(|receipt| &receipt.withdrawal);
-    if news.life == Life::Deleting {
+    let withdrawal = report.receipt.as_ref().map(|receipt| &receipt.withdrawal);
+    if report.life == Life::Deleting {
         let message = match withdrawal {
             Some(Withdrawal::Failing(fault)) if fault.kind == FaultKind::Held => {
                 return no(Reason::Held, fault.message.clone());
@@ -94,14 +85,14 @@ fn verdict(news: &News) -> (ConditionStatus, Reason, String) {
         };
         return no(Reason::Deleting, message);
     }
-    if let Some((reason, message)) = problem(&news.problems) {
+    if let Some((reason, message)) = problem(&report.problems) {
         return no(reason, message);
     }
-    let Some(outcome) = outcome(news) else {
+    let Some(outcome) = outcome(report) else {
         let message = "no server of its zone has confirmed it yet".to_owned();
         return no(Reason::Progressing, message);
     };
-    match (told(outcome), withdrawal) {
+    match (refusal(outcome), withdrawal) {
         (Ok(()), Some(Withdrawal::Failing(fault))) => {
             let message = format!("published, but what it had before is still in DNS: {fault}");
             let is_held = fault.kind == FaultKind::Held;
@@ -149,7 +140,7 @@ fn problem(problems: &[Problem]) -> Option<(Reason, String)> {
 }
 
 /// What became of one claim, in words: nothing to say, or why it is not served.
-pub(crate) fn told(outcome: &ClaimReceipt) -> Result<(), (Reason, String)> {
+pub(crate) fn refusal(outcome: &ClaimReceipt) -> Result<(), (Reason, String)> {
     let claim = &outcome.claim;
     let (key, zone) = (&claim.key, &claim.zone);
     match &outcome.status {

@@ -6,14 +6,14 @@ use bindery_core::{
     Reason, ZoneKey,
 };
 use bindery_sources::meta::{ABANDON, ALLOW_PLAN};
-use bindery_sources::{Cause, Life, ZoneStanding};
+use bindery_sources::{Cause, Life, Precedence};
 use serde_json::{Value, json};
 
 use super::Observed;
 use crate::cluster::definition;
-use crate::context::{Site, Tenure};
+use crate::context::{GroupConfig, Management};
 use crate::state::State;
-use crate::status::{self, Seen};
+use crate::status::{self, ObservedStatus};
 
 /// How many objects a zone's status lists. At about 120 bytes each that is 60 KiB, far below what an
 /// object may have; the count beside the list is exact.
@@ -64,18 +64,18 @@ impl MemberList {
 
 /// Ready, Progressing and Degraded; `None` while there is nothing to tell yet.
 pub(super) fn conditions(observed: &Observed, members: &MemberList) -> Option<Vec<Condition>> {
-    Some(said(ready(observed)?, observed, members))
+    Some(all_conditions(ready(observed)?, observed, members))
 }
 
 /// The same while its servers have not answered yet.
 pub(super) fn first_conditions(observed: &Observed, members: &MemberList) -> Vec<Condition> {
     let message = "its servers have not confirmed it yet".to_owned();
     let ready = (ConditionStatus::False, Reason::Progressing, message);
-    said(ready, observed, members)
+    all_conditions(ready, observed, members)
 }
 
-fn said(ready: Said, observed: &Observed, members: &MemberList) -> Vec<Condition> {
-    let degraded = noted(degraded(&ready, members, observed), observed);
+fn all_conditions(ready: Statement, observed: &Observed, members: &MemberList) -> Vec<Condition> {
+    let degraded = with_ignored_fields(degraded(&ready, members, observed), observed);
     let progressing = progressing(&ready, observed);
     let condition = |kind, (status, reason, message)| Condition {
         kind,
@@ -95,11 +95,11 @@ fn said(ready: Said, observed: &Observed, members: &MemberList) -> Vec<Condition
 }
 
 /// What is held in any zone that the object has, and how to let it through.
-fn guarded(observed: &Observed) -> Option<Said> {
-    let wanted = observed.wanted.as_ref().zip(observed.place());
-    let places = wanted.into_iter().chain(observed.former());
-    let messages = places.filter_map(|(zone, place)| {
-        let plan = place.event.as_ref()?.held.as_ref()?;
+fn guarded(observed: &Observed) -> Option<Statement> {
+    let wanted = observed.wanted.as_ref().zip(observed.owned());
+    let zones = wanted.into_iter().chain(observed.former());
+    let messages = zones.filter_map(|(zone, owned)| {
+        let plan = owned.event.as_ref()?.held.as_ref()?;
         Some(held(zone, plan, observed))
     });
     let messages: Vec<String> = messages.collect();
@@ -108,9 +108,9 @@ fn guarded(observed: &Observed) -> Option<Said> {
 }
 
 /// A zone that no file declares any longer is kept, and its author is told how to let it go.
-fn undeclared(observed: &Observed) -> Option<Said> {
+fn undeclared(observed: &Observed) -> Option<Statement> {
     let file = observed.meta.undeclared()?;
-    let event = observed.place()?.event.as_ref()?;
+    let event = observed.owned()?.event.as_ref()?;
     let object = &observed.meta.object;
     let message = format!(
         "{file} no longer declares this zone; it has {} record sets, so it is kept and served: put \
@@ -184,12 +184,12 @@ fn why(zone: &ZoneKey, plan: &HeldPlan, observed: &Observed) -> String {
     }
 }
 
-type Said = (ConditionStatus, Reason, String);
+type Statement = (ConditionStatus, Reason, String);
 
-fn progressing((ready, ..): &Said, observed: &Observed) -> Said {
+fn progressing((ready, ..): &Statement, observed: &Observed) -> Statement {
     let waits_for_author = matches!(
-        observed.standing,
-        ZoneStanding::Duplicate(_) | ZoneStanding::Invalid(_)
+        observed.precedence,
+        Precedence::Duplicate(_) | Precedence::Invalid(_)
     );
     let (status, reason, message) = match (ready, waits_for_author) {
         (ConditionStatus::True, _) => (
@@ -212,12 +212,12 @@ fn progressing((ready, ..): &Said, observed: &Observed) -> Said {
 }
 
 /// Why a zone that the object is to have no longer is still there, if that is known.
-fn clinging(observed: &Observed) -> Option<(Reason, String)> {
-    observed.former().find_map(|(zone, place)| {
-        if place.is_done() {
+fn left_behind(observed: &Observed) -> Option<(Reason, String)> {
+    observed.former().find_map(|(zone, owned)| {
+        if owned.is_done() {
             return None;
         }
-        if place.site.is_none() {
+        if owned.config.is_none() {
             let message = format!(
                 "{zone} may still be served, by servers that Bindery was not started with: start it with \
                  them; where they are gone for good, the annotation {ABANDON}=true lets a deleted \
@@ -225,7 +225,7 @@ fn clinging(observed: &Observed) -> Option<(Reason, String)> {
             );
             return Some((Reason::ClusterNotFound, message));
         }
-        let event = place.event.as_ref()?;
+        let event = owned.event.as_ref()?;
         if let Some(plan) = &event.held {
             return Some((Reason::Held, held(zone, plan, observed)));
         }
@@ -238,7 +238,7 @@ fn clinging(observed: &Observed) -> Option<(Reason, String)> {
     })
 }
 
-fn degraded(ready: &Said, members: &MemberList, observed: &Observed) -> Said {
+fn degraded(ready: &Statement, members: &MemberList, observed: &Observed) -> Statement {
     let (status, reason, message) = ready;
     if *reason == Reason::ServerBehind {
         return (ConditionStatus::True, *reason, message.clone());
@@ -260,7 +260,7 @@ fn degraded(ready: &Said, members: &MemberList, observed: &Observed) -> Said {
             message,
         );
     }
-    if let Some((reason, message)) = clinging(observed) {
+    if let Some((reason, message)) = left_behind(observed) {
         return (ConditionStatus::True, reason, message);
     }
     if *status == ConditionStatus::True {
@@ -271,9 +271,9 @@ fn degraded(ready: &Said, members: &MemberList, observed: &Observed) -> Said {
 }
 
 /// What is said of a zone, with the fields that are not acted on.
-fn noted((status, reason, message): Said, observed: &Observed) -> Said {
-    let site = observed.place().and_then(|place| place.site.as_ref());
-    let is_theirs = site.is_some_and(|site| site.tenure == Tenure::External);
+fn with_ignored_fields((status, reason, message): Statement, observed: &Observed) -> Statement {
+    let config = observed.owned().and_then(|owned| owned.config.as_ref());
+    let is_theirs = config.is_some_and(|config| config.management == Management::External);
     let mut notes = Vec::new();
     if !observed.ignored.is_empty() {
         let fields = observed.ignored.join(", ");
@@ -304,27 +304,29 @@ fn noted((status, reason, message): Said, observed: &Observed) -> Said {
 pub(super) fn status(
     observed: &Observed,
     (conditions, members): (&[Condition], &MemberList),
-    (seen, now): (&Seen, Moment),
+    (seen, now): (&ObservedStatus, Moment),
 ) -> Value {
-    let place = observed.place();
-    let event = place.and_then(|place| place.event.as_ref());
+    let owned = observed.owned();
+    let event = owned.and_then(|owned| owned.event.as_ref());
     let serial = event.and_then(|event| event.serial).map(|serial| serial.0);
     let is_served = event.is_some_and(|event| match &event.state {
         ZoneState::Ready => true,
         ZoneState::Degraded(fault) => fault.kind == FaultKind::Behind,
         ZoneState::Opening | ZoneState::Failed(_) | ZoneState::Gone => false,
     });
-    let declared = place.filter(|place| place.declared.is_some());
-    let servers = declared.and_then(|place| place.site.as_ref()).map(|site| {
-        let leader = server(&site.leader, "primary", is_served, serial);
-        let followers = event.map_or(&[][..], |event| &event.followers);
-        let others = followers.iter().map(|one| {
-            let serial = one.serial.map(|serial| serial.0);
-            let role = one.info.role.as_str();
-            server(&one.info.address, role, one.current, serial)
+    let declared = owned.filter(|owned| owned.declared.is_some());
+    let servers = declared
+        .and_then(|owned| owned.config.as_ref())
+        .map(|config| {
+            let leader = server(&config.leader, "primary", is_served, serial);
+            let followers = event.map_or(&[][..], |event| &event.followers);
+            let others = followers.iter().map(|one| {
+                let serial = one.serial.map(|serial| serial.0);
+                let role = one.info.role.as_str();
+                server(&one.info.address, role, one.current, serial)
+            });
+            Value::Array(std::iter::once(leader).chain(others).collect())
         });
-        Value::Array(std::iter::once(leader).chain(others).collect())
-    });
     let listed = &members.listed;
     json!({
         "conditions": status::conditions(conditions, seen, now),
@@ -345,17 +347,17 @@ fn server(address: &str, role: &str, ready: bool, serial: Option<u32>) -> Value 
     server
 }
 
-fn ready(observed: &Observed) -> Option<Said> {
+fn ready(observed: &Observed) -> Option<Statement> {
     let no = |reason, message: String| Some((ConditionStatus::False, reason, message));
-    match &observed.standing {
-        ZoneStanding::Duplicate(winner) => {
+    match &observed.precedence {
+        Precedence::Duplicate(winner) => {
             let message = format!(
                 "the older {winner} declares the same zone on the same servers: delete one of the \
                  two, or change its name"
             );
             return no(Reason::DuplicateZone, message);
         }
-        ZoneStanding::Invalid(problems) => {
+        Precedence::Invalid(problems) => {
             let reason = problems.iter().map(|problem| problem.reason);
             let elsewhere = reason.eq([Reason::ClusterNotFound]);
             let reason = if elsewhere {
@@ -365,16 +367,16 @@ fn ready(observed: &Observed) -> Option<Said> {
             };
             return no(reason, Problem::summary(problems));
         }
-        ZoneStanding::Leaving | ZoneStanding::Succeeded(_) => {
-            let (reason, message) = clinging(observed)?;
+        Precedence::Deleting | Precedence::Superseded(_) => {
+            let (reason, message) = left_behind(observed)?;
             let is_held = reason == Reason::Held;
             let reason = if is_held { reason } else { Reason::Deleting };
             return no(reason, message);
         }
-        ZoneStanding::Active => {}
+        Precedence::Active => {}
     }
-    let place = observed.place()?;
-    let event = place.event.as_ref()?;
+    let owned = observed.owned()?;
+    let event = owned.event.as_ref()?;
     match &event.state {
         ZoneState::Opening | ZoneState::Gone => None,
         ZoneState::Ready => {
@@ -385,7 +387,7 @@ fn ready(observed: &Observed) -> Option<Said> {
             Some((ConditionStatus::True, Reason::ReconcileSucceeded, message))
         }
         ZoneState::Degraded(fault) | ZoneState::Failed(fault) => {
-            no(reason(fault), advice(fault, place.site.as_ref()))
+            no(reason(fault), advice(fault, owned.config.as_ref()))
         }
     }
 }
@@ -403,10 +405,10 @@ fn reason(fault: &Fault) -> Reason {
     }
 }
 
-fn advice(fault: &Fault, site: Option<&Site>) -> String {
-    match site {
-        Some(Site {
-            tenure: Tenure::External,
+fn advice(fault: &Fault, config: Option<&GroupConfig>) -> String {
+    match config {
+        Some(GroupConfig {
+            management: Management::External,
             leader,
             adoption: bindery_core::Adoption::Refuse,
         }) if fault.kind == FaultKind::NoSuchZone => format!(

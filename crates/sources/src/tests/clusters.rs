@@ -3,7 +3,7 @@
 use bindery_core::{Group, Kind};
 
 use super::{WWW, catalog_on, decide, find, object, said};
-use crate::{Catalog, Groups, ZoneStanding};
+use crate::{Catalog, Groups, Precedence};
 
 const INTERNAL: &str = "DNSZone internal@5 {} {zoneName: example.com, clusterRef: internal, \
     ttl: 300, recordsFrom: [{selector: {matchLabels: {zone: a}}}]}";
@@ -21,16 +21,16 @@ fn clusters(lines: &[&str]) -> Catalog {
     catalog_on(groups, lines)
 }
 
-fn standing(catalog: &Catalog, name: &str) -> ZoneStanding {
+fn precedence(catalog: &Catalog, name: &str) -> Precedence {
     let zone = find(catalog, Kind::DnsZone, name);
-    catalog.zone(&zone).expect("it was declared").standing
+    catalog.zone(&zone).expect("it was declared").precedence
 }
 
 #[test]
 fn two_zones_of_one_name_live_on_different_servers() {
     let catalog = clusters(&[INTERNAL, EXTERNAL, WWW]);
-    assert_eq!(standing(&catalog, "internal"), ZoneStanding::Active);
-    assert_eq!(standing(&catalog, "external"), ZoneStanding::Active);
+    assert_eq!(precedence(&catalog, "internal"), Precedence::Active);
+    assert_eq!(precedence(&catalog, "external"), Precedence::Active);
     let lines = [
         "[; on cluster internal]",
         "[www.example.com. 300 IN A 192.0.2.1]",
@@ -43,8 +43,8 @@ fn two_zones_of_one_name_on_the_same_servers_do_not() {
     let moved = EXTERNAL.replace("clusterRef: external", "clusterRef: internal");
     let catalog = clusters(&[INTERNAL, &moved]);
     assert!(matches!(
-        standing(&catalog, "external"),
-        ZoneStanding::Duplicate(_)
+        precedence(&catalog, "external"),
+        Precedence::Duplicate(_)
     ));
 }
 
@@ -86,8 +86,8 @@ fn a_zone_on_a_cluster_that_is_not_there_takes_nothing_away() {
     let elsewhere = elsewhere.replace("clusterRef: internal", "clusterRef: intern");
     let catalog = clusters(&[&elsewhere, &stays]);
     assert!(matches!(
-        standing(&catalog, "internal"),
-        ZoneStanding::Invalid(_)
+        precedence(&catalog, "internal"),
+        Precedence::Invalid(_)
     ));
     assert_eq!(said(&decide(&catalog, Kind::ARecord, "www"))[0], "held");
 }
@@ -134,8 +134,8 @@ fn older_names_of_the_field_count_too() {
         let older = EXTERNAL.replace("clusterRef", field);
         let catalog = clusters(&[INTERNAL, &older]);
         assert_eq!(
-            standing(&catalog, "external"),
-            ZoneStanding::Active,
+            precedence(&catalog, "external"),
+            Precedence::Active,
             "{field}"
         );
         let both = INTERNAL.replace(
@@ -144,7 +144,7 @@ fn older_names_of_the_field_count_too() {
         );
         let catalog = clusters(&[&both]);
         assert!(
-            matches!(standing(&catalog, "internal"), ZoneStanding::Invalid(_)),
+            matches!(precedence(&catalog, "internal"), Precedence::Invalid(_)),
             "{field}"
         );
     }
@@ -174,9 +174,17 @@ fn what_is_on_servers_that_are_gone_can_be_given_up() {
 fn a_zone_says_which_zones_it_has_where() {
     let text = "bindery.dev/published: \"example.com. internal\\nexample.net.\"";
     let zone = object(&INTERNAL.replacen("{}", &format!("{{annotations: {{{text}}}}}"), 1));
-    let places: Vec<String> = zone.meta.places().iter().map(ToString::to_string).collect();
+    let places: Vec<String> = zone
+        .meta
+        .owned_zones()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(places, ["example.com. on cluster internal", "example.net."]);
-    let patch = crate::MetadataPatch::places(&zone.meta, &zone.meta.places().into_iter().collect());
+    let patch = crate::MetadataPatch::owned_zones(
+        &zone.meta,
+        &zone.meta.owned_zones().into_iter().collect(),
+    );
     let written = &patch.body()["metadata"]["annotations"]["bindery.dev/published"];
     let written = written.as_str().unwrap_or_default();
     assert!(

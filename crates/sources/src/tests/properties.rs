@@ -6,8 +6,8 @@ use bindery_core::{Kind, Name, ObjectRef, Record};
 use proptest::prelude::*;
 
 use super::{object, said};
-use crate::reading::ZoneWish;
-use crate::{Catalog, Id, Life, Object, Spec, ZoneStanding};
+use crate::reading::DesiredZone;
+use crate::{Catalog, Id, Life, Object, Precedence, Spec};
 
 /// Something that happens to one object; a later event of the same object has a higher version.
 #[derive(Clone, Debug)]
@@ -85,28 +85,28 @@ fn lost(catalog: &Catalog, at: usize) -> Option<Id> {
 }
 
 /// Everything that is decided, but for the versions that patches are made for.
-type Picture = BTreeMap<ObjectRef, (Option<(Vec<String>, Vec<Id>)>, Option<ZoneStanding>)>;
+type Picture = BTreeMap<ObjectRef, (Option<(Vec<String>, Vec<Id>)>, Option<Precedence>)>;
 
 fn picture(catalog: &Catalog) -> Picture {
     let ids = catalog.ids();
     ids.map(|id| {
-        let standing = catalog.zone(id).map(|view| view.standing);
+        let precedence = catalog.zone(id).map(|view| view.precedence);
         let decided = catalog.decide(id, &|_, _| true);
         let decided = decided.map(|decision| (said(&decision), decision.zones));
-        ((**id).clone(), (decided, standing))
+        ((**id).clone(), (decided, precedence))
     })
     .collect()
 }
 
 /// The zone of a record, found by looking at everything.
 fn naive_zone(objects: &[Object], record: &Object) -> Option<Name> {
-    let Spec::Record(wish) = &record.spec else {
+    let Spec::Record(desired) = &record.spec else {
         return None;
     };
     let active = active_zones(objects);
     let zones = active.iter().filter(|(zone, spec)| {
         zone.meta.object.namespace == record.meta.object.namespace
-            && match &wish.zone_ref {
+            && match &desired.zone_ref {
                 Some(name) => **name == *zone.meta.object.name,
                 None => spec.selectors.iter().any(|one| one.matches(&record.labels)),
             }
@@ -124,11 +124,11 @@ fn naive_zone(objects: &[Object], record: &Object) -> Option<Name> {
 
 /// The zones that are served, found by looking at everything: of each name the oldest that is to stay, or
 /// else one that is being deleted, which may be held.
-fn active_zones(objects: &[Object]) -> Vec<(&Object, &ZoneWish)> {
-    let mut zones: Vec<(&Object, &ZoneWish)> = objects
+fn active_zones(objects: &[Object]) -> Vec<(&Object, &DesiredZone)> {
+    let mut zones: Vec<(&Object, &DesiredZone)> = objects
         .iter()
         .filter_map(|object| match &object.spec {
-            Spec::Zone(Ok(wish)) => Some((object, wish)),
+            Spec::Zone(Ok(desired)) => Some((object, desired)),
             Spec::Zone(_) | Spec::Record(_) | Spec::Endpoints(_) => None,
         })
         .collect();
@@ -137,7 +137,7 @@ fn active_zones(objects: &[Object]) -> Vec<(&Object, &ZoneWish)> {
         Life::Deleting => (1, 0, Id::clone(&zone.meta.object)),
     });
     let mut names = BTreeSet::new();
-    zones.retain(|(_, wish)| names.insert(wish.name.clone()));
+    zones.retain(|(_, desired)| names.insert(desired.name.clone()));
     zones
 }
 
@@ -149,24 +149,24 @@ fn naive_lines(objects: &[Object], object: &Object) -> BTreeSet<String> {
     };
     match &object.spec {
         Spec::Zone(_) => BTreeSet::new(),
-        Spec::Record(wish) => naive_zone(objects, object)
+        Spec::Record(desired) => naive_zone(objects, object)
             .into_iter()
             .flat_map(|zone| {
-                let name = Name::parse_in(&wish.name, &zone).expect("a short name");
+                let name = Name::parse_in(&desired.name, &zone).expect("a short name");
                 let ttl = zone_ttl(objects, &zone);
-                let data = wish.data.iter().flat_map(|data| data.iter().cloned());
+                let data = desired.data.iter().flat_map(|data| data.iter().cloned());
                 data.map(|data| line(&name, ttl, data)).collect::<Vec<_>>()
             })
             .collect(),
-        Spec::Endpoints(wishes) => wishes
+        Spec::Endpoints(desired) => desired
             .iter()
             .flatten()
-            .filter_map(|wish| {
-                let name = &wish.key.name;
+            .filter_map(|desired| {
+                let name = &desired.key.name;
                 let zones = active_zones(objects).into_iter();
                 let zones = zones.filter(|(_, zone)| name.is_in(&zone.name));
                 let longest = zones.max_by_key(|(_, zone)| zone.name.labels().count())?;
-                Some(line(name, longest.1.ttl, wish.data.first()?.clone()))
+                Some(line(name, longest.1.ttl, desired.data.first()?.clone()))
             })
             .collect(),
     }

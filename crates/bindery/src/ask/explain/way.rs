@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bindery_core::selector::{Labels, Selector, Test};
 use bindery_core::{Claim, Name, Problem, Reason, Record, RecordData};
 use bindery_sources::meta::{FINALIZER, PUBLISHED};
-use bindery_sources::{Decision, Id, Life, Meta, Spec, Step, ZoneStanding};
+use bindery_sources::{Decision, Id, Life, Meta, NextAct, Precedence, Spec};
 use serde_json::Value;
 
 use super::{Said, Way};
@@ -28,8 +28,8 @@ pub(super) fn way(mut book: Book, id: &Id) -> Way {
     };
     way.step(OBJECT, object(&meta, &thing));
     let zones = if let Some(view) = book.zone(id) {
-        way.step(CLAIM, zone_claim(&view.standing, view.name));
-        way.step(ZONE, zone_standing(&view.standing, &thing));
+        way.step(CLAIM, zone_claim(&view.precedence, view.name));
+        way.step(ZONE, zone_standing(&view.precedence, &thing));
         way.step(WRITTEN, zone_written(&meta));
         vec![Id::clone(id)]
     } else {
@@ -45,7 +45,11 @@ pub(super) fn way(mut book: Book, id: &Id) -> Way {
 }
 
 fn object(meta: &Meta, thing: &Thing) -> Said {
-    let finalizer = if meta.held { FINALIZER } else { "not set yet" };
+    let finalizer = if meta.has_finalizer {
+        FINALIZER
+    } else {
+        "not set yet"
+    };
     let line = format!("generation {}, finalizer {finalizer}", meta.generation);
     match meta.life {
         Life::Alive => Said::Done(vec![line]),
@@ -64,25 +68,25 @@ fn decide(book: &mut Book, id: &Id) -> (Decision, Vec<Claim>) {
         zones: Vec::new(),
         problems: Vec::new(),
         notes: Vec::new(),
-        wishes: 0,
-        step: Step::Hold,
-        settled: None,
+        desired_count: 0,
+        next: NextAct::AwaitAuthor,
+        cleanup: None,
     };
     let decision = book.decide(id, &everything_is_free).unwrap_or_else(nothing);
-    let step = match &decision.step {
-        Step::Admit(patch) => {
+    let next = match &decision.next {
+        NextAct::WriteMetadata(patch) => {
             book.pretend(id, patch);
             let after = book.decide(id, &everything_is_free);
-            after.map_or(Step::Hold, |decision| decision.step)
+            after.map_or(NextAct::AwaitAuthor, |decision| decision.next)
         }
-        Step::Hold | Step::Declare(_) => decision.step.clone(),
+        NextAct::AwaitAuthor | NextAct::Declare(_) => decision.next.clone(),
     };
-    let claims = match step {
-        Step::Declare(parts) => parts
+    let claims = match next {
+        NextAct::Declare(parts) => parts
             .into_iter()
             .flat_map(|(_, part)| part.claims)
             .collect(),
-        Step::Hold | Step::Admit(_) => Vec::new(),
+        NextAct::AwaitAuthor | NextAct::WriteMetadata(_) => Vec::new(),
     };
     (decision, claims)
 }
@@ -238,7 +242,7 @@ fn show_labels(labels: &Labels) -> String {
 }
 
 fn written(meta: &Meta, claims: &[Claim], thing: &Thing) -> Said {
-    let lines = meta.lines();
+    let lines = meta.owned_records();
     let carried: BTreeSet<(&Name, &RecordData)> = lines
         .iter()
         .map(|(_, record)| (&record.name, &record.data))
@@ -248,7 +252,7 @@ fn written(meta: &Meta, claims: &[Claim], thing: &Thing) -> Said {
         .iter()
         .filter(|record| !carried.contains(&(&record.name, &record.data)))
         .collect();
-    if missing.is_empty() && meta.held {
+    if missing.is_empty() && meta.has_finalizer {
         let s = if lines.len() == 1 { "" } else { "s" };
         let line = format!("{} line{s} in the annotation {PUBLISHED}", lines.len());
         return Said::Done(vec![line]);
@@ -259,9 +263,9 @@ fn written(meta: &Meta, claims: &[Claim], thing: &Thing) -> Said {
     Said::Stopped(lines.chain(told(thing)).collect())
 }
 
-fn zone_claim(standing: &ZoneStanding, name: Option<&Name>) -> Said {
+fn zone_claim(standing: &Precedence, name: Option<&Name>) -> Said {
     match (standing, name) {
-        (ZoneStanding::Invalid(problems), _) => {
+        (Precedence::Invalid(problems), _) => {
             Said::Stopped(problems.iter().map(Problem::to_string).collect())
         }
         (_, Some(name)) => Said::Done(vec![format!("the zone {name}")]),
@@ -269,24 +273,24 @@ fn zone_claim(standing: &ZoneStanding, name: Option<&Name>) -> Said {
     }
 }
 
-fn zone_standing(standing: &ZoneStanding, zone: &Thing) -> Said {
+fn zone_standing(standing: &Precedence, zone: &Thing) -> Said {
     match standing {
-        ZoneStanding::Active => Said::Done(vec![format!(
+        Precedence::Active => Said::Done(vec![format!(
             "it is the one of its name; it selects {}",
             selects(zone)
         )]),
-        ZoneStanding::Duplicate(winner) => Said::Stopped(vec![format!(
+        Precedence::Duplicate(winner) => Said::Stopped(vec![format!(
             "the older {winner} declares the same name: delete one of the two, or change its name"
         )]),
-        ZoneStanding::Invalid(_) => Said::Stopped(Vec::new()),
-        ZoneStanding::Leaving | ZoneStanding::Succeeded(_) => {
+        Precedence::Invalid(_) => Said::Stopped(Vec::new()),
+        Precedence::Deleting | Precedence::Superseded(_) => {
             Said::Stopped(vec!["it is being deleted".to_owned()])
         }
     }
 }
 
 fn zone_written(meta: &Meta) -> Said {
-    if meta.held {
+    if meta.has_finalizer {
         return Said::Done(vec![
             "its finalizer; a zone has no lines of its own".to_owned(),
         ]);

@@ -13,7 +13,7 @@ use bindery_core::{
     Change, Claim, Fault, FaultKind, Group, ObjectRef, Problem, Reason, Record, RecordKey,
     RecordSet, ZoneKey,
 };
-use bindery_sources::{self as sources, Id, Meta, ZoneStanding};
+use bindery_sources::{self as sources, Id, Meta, Precedence};
 use serde::Serialize;
 
 use crate::ask::book::Book;
@@ -135,15 +135,18 @@ impl Rehearsal {
 
     /// Declares an object, after what has to be written down in it.
     fn declare(&mut self, id: &Id) {
-        let carried = self.book.meta(id).map_or_else(Vec::new, Meta::lines);
-        let mut step = self.decide(id).map(|decision| decision.step);
+        let recorded = self
+            .book
+            .meta(id)
+            .map_or_else(Vec::new, Meta::owned_records);
+        let mut next = self.decide(id).map(|decision| decision.next);
         let mut is_new = false;
-        if let Some(sources::Step::Admit(patch)) = &step {
+        if let Some(sources::NextAct::WriteMetadata(patch)) = &next {
             self.book.pretend(id, patch);
             is_new = true;
-            step = self.decide(id).map(|decision| decision.step);
+            next = self.decide(id).map(|decision| decision.next);
         }
-        let Some(sources::Step::Declare(parts)) = step else {
+        let Some(sources::NextAct::Declare(parts)) = next else {
             return;
         };
         for (group, declaration) in parts {
@@ -151,7 +154,7 @@ impl Rehearsal {
             for claim in declaration.claims.iter().filter(|_| is_new) {
                 let new = claim.records().filter(|record| {
                     declaration.published.contains(record)
-                        && !carried.contains(&(group.clone(), record.clone()))
+                        && !recorded.contains(&(group.clone(), record.clone()))
                 });
                 let entry = lines.entry(zone_of(claim, &group)).or_default();
                 entry.extend(new.map(|record| record.to_string()));
@@ -189,21 +192,21 @@ impl Rehearsal {
                 namespace: thing.namespace().to_owned(),
             };
             let zone = view.key();
-            match (view.standing, &zone) {
-                (ZoneStanding::Active, Some(_)) => {}
-                (ZoneStanding::Leaving, Some(zone)) => leaving.push(zone.clone()),
-                (ZoneStanding::Duplicate(winner), _) => {
+            match (view.precedence, &zone) {
+                (Precedence::Active, Some(_)) => {}
+                (Precedence::Deleting, Some(zone)) => leaving.push(zone.clone()),
+                (Precedence::Duplicate(winner), _) => {
                     let message = format!("the older {winner} declares the same zone");
                     self.end.no_zone.push(refused(message));
                     continue;
                 }
-                (ZoneStanding::Invalid(problems), _) => {
+                (Precedence::Invalid(problems), _) => {
                     let message = Problem::summary(&problems);
                     self.end.no_zone.push(refused(message));
                     continue;
                 }
-                (ZoneStanding::Active | ZoneStanding::Leaving, None)
-                | (ZoneStanding::Succeeded(_), _) => continue,
+                (Precedence::Active | Precedence::Deleting, None)
+                | (Precedence::Superseded(_), _) => continue,
             }
             declarations.extend(zone.map(|zone| {
                 let declaration = ZoneDeclaration {
@@ -216,7 +219,7 @@ impl Rehearsal {
                         Sight::Whole => view.tenancy,
                         Sight::OneNamespace => Tenancy::Shared,
                     },
-                    allowed: view.meta.allowed().map(Into::into),
+                    allowed: view.meta.allowed_plan().map(Into::into),
                     serial_floor: None,
                     going: None,
                     noted: None,

@@ -11,7 +11,7 @@ use bindery_apiserver::{ApiBody, ApiService};
 use bindery_apiserver::{EmbeddedApi, Options};
 use bindery_core::{Group, Moment, Name, Record, zones::Limits};
 use bindery_engine::{Engine, Servers};
-use bindery_kube::{Clock, Controllers, Handle, Settings, Tenure};
+use bindery_kube::{Clock, Controllers, Handle, Management, Settings};
 use bindery_testkit::FakeNameServer;
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -35,7 +35,7 @@ pub(super) struct Bench {
     pub(super) server: FakeNameServer,
     /// The server of the cluster `inside`, where there is one.
     pub(super) inside: Option<FakeNameServer>,
-    tenure: Tenure,
+    management: Management,
     /// The namespaces that the controllers look at; none stands for all.
     pub(super) namespaces: Vec<&'static str>,
     process: Option<Process>,
@@ -77,22 +77,22 @@ pub(super) const WWW_LINE: &str = "www.example.com. 300 IN A 192.0.2.1";
 impl Bench {
     /// A machine that manages its server, with the controllers running.
     pub(super) async fn managed() -> Self {
-        let mut bench = Self::stopped(Tenure::Managed).await;
+        let mut bench = Self::stopped(Management::Managed).await;
         bench.start();
         bench
     }
 
     /// A machine whose server is somebody else's and has the zone example.com.
     pub(super) async fn external(lines: &[&str]) -> Self {
-        let mut bench = Self::stopped(Tenure::External).await;
+        let mut bench = Self::stopped(Management::External).await;
         bench.server.add_zone(&name("example.com"), &records(lines));
         bench.start();
         bench
     }
 
     /// A machine on which nothing runs yet, with servers of the cluster `inside` beside the usual ones.
-    pub(super) async fn clusters(tenure: Tenure) -> Self {
-        let mut bench = Self::stopped(tenure).await;
+    pub(super) async fn clusters(management: Management) -> Self {
+        let mut bench = Self::stopped(management).await;
         bench.inside = Some(FakeNameServer::default());
         bench
     }
@@ -103,12 +103,15 @@ impl Bench {
     }
 
     /// A machine on which nothing runs yet.
-    pub(super) async fn stopped(tenure: Tenure) -> Self {
-        Self::behind(tenure, EmbeddedApi::client).await
+    pub(super) async fn stopped(management: Management) -> Self {
+        Self::behind(management, EmbeddedApi::client).await
     }
 
     /// A machine on which nothing runs yet, whose controllers see the API through this client.
-    pub(super) async fn behind(tenure: Tenure, seen: impl Fn(&EmbeddedApi) -> Client) -> Self {
+    pub(super) async fn behind(
+        management: Management,
+        seen: impl Fn(&EmbeddedApi) -> Client,
+    ) -> Self {
         let api = EmbeddedApi::open(Options::in_memory()).expect("memory always opens");
         let client = api.client();
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -123,7 +126,7 @@ impl Bench {
             seen: seen(&api),
             server: FakeNameServer::default(),
             inside: None,
-            tenure,
+            management,
             namespaces: Vec::new(),
             process: None,
             _api: api,
@@ -136,9 +139,9 @@ impl Bench {
         let inside = inside.map(|server| (Group::named("inside"), "192.0.2.77:53", server));
         let usual = (Group::UNNAMED, "192.0.2.53:53", &self.server);
         for (group, address, server) in std::iter::once(usual).chain(inside) {
-            let host: Option<Arc<dyn bindery_engine::ports::ZoneHost>> = match self.tenure {
-                Tenure::Managed => Some(Arc::new(server.clone())),
-                Tenure::External => None,
+            let host: Option<Arc<dyn bindery_engine::ports::ZoneHost>> = match self.management {
+                Management::Managed => Some(Arc::new(server.clone())),
+                Management::External => None,
             };
             let servers = Servers::one(address, Arc::new(server.clone()), host);
             groups.insert(group, servers);

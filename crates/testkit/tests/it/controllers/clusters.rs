@@ -1,7 +1,7 @@
 //! Several clusters of name servers: the same name on each, and zones that move from one to another.
 
 use bindery_apiserver::EmbeddedApi;
-use bindery_kube::Tenure;
+use bindery_kube::Management;
 use bindery_testkit::FakeNameServer;
 use http::Method;
 use serde_json::json;
@@ -37,7 +37,7 @@ fn has(server: &FakeNameServer, line: &str) -> Option<bool> {
 
 #[tokio::test(start_paused = true)]
 async fn two_zones_of_one_name_on_different_servers_both_work() {
-    let mut bench = Bench::clusters(Tenure::Managed).await;
+    let mut bench = Bench::clusters(Management::Managed).await;
     bench.start();
     for object in [ZONE, WWW, &inside_zone(), &inside_www()] {
         bench.create(object).await;
@@ -72,7 +72,7 @@ async fn two_zones_of_one_name_on_different_servers_both_work() {
 
 #[tokio::test(start_paused = true)]
 async fn a_second_zone_of_the_name_on_the_same_servers_is_refused_in_any_case() {
-    let mut bench = Bench::clusters(Tenure::Managed).await;
+    let mut bench = Bench::clusters(Management::Managed).await;
     bench.start();
     bench.create(&inside_zone()).await;
     bench.until_ready("DNSZone/inside").await;
@@ -88,7 +88,7 @@ async fn a_second_zone_of_the_name_on_the_same_servers_is_refused_in_any_case() 
 
 #[tokio::test(start_paused = true)]
 async fn servers_that_a_zone_leaves_stop_serving_it() {
-    let mut bench = Bench::clusters(Tenure::Managed).await;
+    let mut bench = Bench::clusters(Management::Managed).await;
     bench.start();
     bench.create(ZONE).await;
     bench.create(WWW).await;
@@ -109,7 +109,7 @@ async fn servers_that_a_zone_leaves_stop_serving_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_zone_that_moves_while_nobody_looks_is_taken_back_where_it_was() {
-    let mut bench = Bench::clusters(Tenure::Managed).await;
+    let mut bench = Bench::clusters(Management::Managed).await;
     bench.start();
     bench.create(ZONE).await;
     bench.create(WWW).await;
@@ -127,7 +127,7 @@ async fn a_zone_that_moves_while_nobody_looks_is_taken_back_where_it_was() {
 #[tokio::test(start_paused = true)]
 async fn what_others_wrote_stays_where_a_zone_leaves() {
     let foreign = "old.example.com. 60 IN A 198.51.100.9";
-    let mut bench = Bench::clusters(Tenure::External).await;
+    let mut bench = Bench::clusters(Management::External).await;
     for server in [&bench.server, bench.inside()] {
         server.add_zone(&name("example.com"), &records(&[foreign]));
     }
@@ -147,7 +147,7 @@ async fn what_others_wrote_stays_where_a_zone_leaves() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_that_stands_on_one_server_is_not_ours_on_another() {
-    let mut bench = Bench::clusters(Tenure::External).await;
+    let mut bench = Bench::clusters(Management::External).await;
     bench.server.add_zone(&name("example.com"), &[]);
     bench
         .inside()
@@ -170,7 +170,7 @@ async fn a_record_that_stands_on_one_server_is_not_ours_on_another() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_is_not_there_is_told_and_nothing_is_taken_away() {
-    let mut bench = Bench::clusters(Tenure::Managed).await;
+    let mut bench = Bench::clusters(Management::Managed).await;
     bench.start();
     bench.create(ZONE).await;
     bench.create(WWW).await;
@@ -190,7 +190,7 @@ async fn a_cluster_that_is_not_there_is_told_and_nothing_is_taken_away() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_on_a_cluster_that_is_gone_waits_until_it_is_given_up() {
-    let mut bench = Bench::clusters(Tenure::Managed).await;
+    let mut bench = Bench::clusters(Management::Managed).await;
     bench.start();
     bench.create(&inside_zone()).await;
     bench.create(&inside_www()).await;
@@ -230,7 +230,7 @@ async fn a_zone_whose_heir_goes_without_a_trace_is_not_left_behind() {
     let is_second =
         |method: &Method, path: &str| path.ends_with("/dnszones/second") && method == Method::PATCH;
     let client = move |api: &EmbeddedApi| refusing(api, is_second);
-    let mut bench = Bench::behind(Tenure::Managed, client).await;
+    let mut bench = Bench::behind(Management::Managed, client).await;
     bench.start();
     bench.create(ZONE).await;
     bench.until_ready("DNSZone/example").await;

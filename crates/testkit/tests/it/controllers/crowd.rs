@@ -22,9 +22,9 @@ async fn a_thousand_records_cost_two_writes_each_and_few_of_the_zone() {
     bench.until_ready("ARecord/r0").await;
     bench.until_ready("ARecord/r999").await;
     bench.settle().await;
-    let tally = bench.handle().tally();
-    assert!(tally.keys().all(|one| one.good == Some(true)));
-    assert_eq!(tally.values().sum::<usize>(), 1001);
+    let object_counts = bench.handle().object_counts();
+    assert!(object_counts.keys().all(|one| one.good == Some(true)));
+    assert_eq!(object_counts.values().sum::<usize>(), 1001);
     assert_eq!(bench.writes(), (metadata + 1000, status + 1000));
     let writes = bench
         .handle()

@@ -119,7 +119,7 @@ async fn an_endpoint_that_is_removed_leaves_dns() {
 
 #[tokio::test(start_paused = true)]
 async fn a_broken_zone_holds_up_nobody_elses_endpoints() {
-    let mut bench = Bench::clusters(bindery_kube::Tenure::Managed).await;
+    let mut bench = Bench::clusters(bindery_kube::Management::Managed).await;
     bench.start();
     bench.create(ZONE).await;
     let broken = ZONE.replace("name: example,", "name: broken,").replace(
@@ -158,7 +158,7 @@ spec: {endpoints: [{dnsName: a.example.com, recordType: A, recordTTL: 60, target
 
 #[tokio::test(start_paused = true)]
 async fn what_is_in_a_broken_zone_stays_and_the_rest_goes_on() {
-    let mut bench = Bench::clusters(bindery_kube::Tenure::Managed).await;
+    let mut bench = Bench::clusters(bindery_kube::Management::Managed).await;
     bench.start();
     bench.create(ZONE).await;
     let sub = ZONE

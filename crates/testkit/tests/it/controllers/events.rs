@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use bindery_apiserver::EmbeddedApi;
-use bindery_kube::Tenure;
+use bindery_kube::Management;
 use http::Method;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, ListParams};
@@ -118,7 +118,7 @@ async fn a_thousand_records_that_go_straight_to_ready_write_no_events() {
     assert!(
         bench
             .handle()
-            .tally()
+            .object_counts()
             .keys()
             .all(|one| one.good == Some(true))
     );
@@ -151,7 +151,7 @@ async fn an_api_that_refuses_events_changes_nothing_else() {
     let is_event =
         |method: &Method, path: &str| path.ends_with("/events") && method == Method::POST;
     let client = move |api: &EmbeddedApi| refusing(api, is_event);
-    let mut bench = Bench::behind(Tenure::Managed, client).await;
+    let mut bench = Bench::behind(Management::Managed, client).await;
     bench.start();
     bench.create(ZONE).await;
     bench.create(WWW).await;

@@ -1,7 +1,7 @@
 //! Zones with data in them do not go unasked, from whatever side their removal comes.
 
 use bindery_apiserver::EmbeddedApi;
-use bindery_kube::Tenure;
+use bindery_kube::Management;
 use http::Method;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -148,7 +148,7 @@ async fn a_zone_with_data_in_it_does_not_go_with_the_definition_of_its_kind() {
 async fn where_bindery_may_not_look_a_zone_is_held_and_the_permission_is_named() {
     let is_namespace = |_: &Method, path: &str| path == "/api/v1/namespaces/default";
     let client = move |api: &EmbeddedApi| refusing(api, is_namespace);
-    let mut bench = Bench::behind(Tenure::Managed, client).await;
+    let mut bench = Bench::behind(Management::Managed, client).await;
     bench.start();
     bench.create(ZONE).await;
     bench.create(WWW).await;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use bindery_apiserver::EmbeddedApi;
-use bindery_kube::Tenure;
+use bindery_kube::Management;
 use http::Request;
 use kube::Client;
 use kube::client::Body;
@@ -27,7 +27,7 @@ fn noting(api: &EmbeddedApi, paths: &Paths) -> Client {
 #[tokio::test(start_paused = true)]
 async fn controllers_told_their_namespaces_ask_for_nothing_else() {
     let paths = Paths::default();
-    let mut bench = Bench::behind(Tenure::Managed, |api| noting(api, &paths)).await;
+    let mut bench = Bench::behind(Management::Managed, |api| noting(api, &paths)).await;
     bench.namespaces = vec!["default"];
     bench.start();
     bench.create(ZONE).await;
@@ -42,7 +42,7 @@ async fn controllers_told_their_namespaces_ask_for_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_in_other_namespaces_is_left_alone() {
-    let mut bench = Bench::stopped(Tenure::Managed).await;
+    let mut bench = Bench::stopped(Management::Managed).await;
     bench.namespaces = vec!["web", "mail"];
     bench.start();
     bench.create(ZONE).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bindery_kube::Tenure;
+use bindery_kube::Management;
 use bindery_testkit::{FakeNameServer, Fate, Faults, Operation};
 use tokio::time::Instant;
 
@@ -33,7 +33,7 @@ impl Faults for Hung {
 }
 
 async fn bench(hung: &Hung) -> Bench {
-    let mut bench = Bench::stopped(Tenure::Managed).await;
+    let mut bench = Bench::stopped(Management::Managed).await;
     bench.server = FakeNameServer::new(hung.clone());
     bench.start();
     bench

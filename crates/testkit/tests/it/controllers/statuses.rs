@@ -23,7 +23,7 @@ async fn what_others_do_to_a_status_is_put_right() {
 
 #[tokio::test(start_paused = true)]
 async fn a_status_that_is_overwritten_while_it_is_put_right_is_put_right_again() {
-    let mut bench = Bench::behind(bindery_kube::Tenure::Managed, |api| slow(api, LATE)).await;
+    let mut bench = Bench::behind(bindery_kube::Management::Managed, |api| slow(api, LATE)).await;
     bench.start();
     with_www(&bench).await;
     bench.settle().await;
@@ -66,7 +66,7 @@ async fn what_is_said_is_compared_with_what_is_served_though_nothing_happens() {
 
 #[tokio::test(start_paused = true)]
 async fn metrics_count_what_the_objects_say() {
-    let mut bench = Bench::behind(bindery_kube::Tenure::Managed, |api| slow(api, LATE)).await;
+    let mut bench = Bench::behind(bindery_kube::Management::Managed, |api| slow(api, LATE)).await;
     bench.start();
     with_www(&bench).await;
     bench.settle().await;
@@ -86,8 +86,8 @@ fn compared(bench: &Bench) -> u64 {
 
 /// How many A records are Ready, by the metrics.
 fn ready(bench: &Bench) -> usize {
-    let tally = bench.handle().tally().into_iter();
-    let ready = tally.filter(|(standing, _)| {
+    let object_counts = bench.handle().object_counts().into_iter();
+    let ready = object_counts.filter(|(standing, _)| {
         standing.kind == bindery_core::Kind::ARecord && standing.good == Some(true)
     });
     ready.map(|(_, count)| count).sum()

@@ -1,4 +1,4 @@
-//! What has to be written down in an object before, and after, its records stand in DNS.
+//! What an object has to record in its metadata before its claims reach DNS, and after what it had is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use bindery_core::{
 };
 use serde_json::{Value, json};
 
-use crate::meta::{FINALIZER, Meta, PUBLISHED, ZONE, places_text, text};
+use crate::meta::{FINALIZER, Meta, PUBLISHED, ZONE, owned_zones_text, text};
 use crate::seal::seal;
 
 /// The longest text of lines in one object. Kubernetes allows 256 KiB for all annotations of an
@@ -23,8 +23,8 @@ pub struct MetadataPatch {
     version: u64,
     finalizers: Vec<Box<str>>,
     annotations: BTreeMap<&'static str, Option<String>>,
-    /// The lines that are known once it is written.
-    lines: Option<Box<str>>,
+    /// What the object owns once it is written.
+    owned: Option<Box<str>>,
 }
 
 impl MetadataPatch {
@@ -44,23 +44,24 @@ impl MetadataPatch {
         })
     }
 
-    /// The patch after which a zone object says that it may have these zones on servers, and is held
-    /// as long as there are any.
+    /// The patch that records the zones which a zone object owns, and keeps our finalizer as long as there
+    /// are any.
     #[must_use]
-    pub fn places(meta: &Meta, places: &BTreeSet<ZoneKey>) -> Self {
-        let text = places_text(places);
-        let hold = if places.is_empty() {
-            Hold::Release
+    pub fn owned_zones(meta: &Meta, zones: &BTreeSet<ZoneKey>) -> Self {
+        let text = owned_zones_text(zones);
+        let finalizer = if zones.is_empty() {
+            Finalizer::Remove
         } else {
-            Hold::Keep
+            Finalizer::Keep
         };
-        Self::new(meta, hold, text, meta.zone.as_deref())
+        Self::new(meta, finalizer, text, meta.zone.as_deref())
     }
 
-    /// The lines, or a zone's places, that are left when it is written, if it speaks of them.
+    /// The records, or of a zone object the zones, that the object owns once the patch is written; `None`
+    /// where the patch does not change them.
     #[must_use]
-    pub fn lines(&self) -> Option<&str> {
-        self.lines.as_deref()
+    pub fn owned(&self) -> Option<&str> {
+        self.owned.as_deref()
     }
 
     /// The patch that takes our finalizer from an object and nothing more.
@@ -68,21 +69,21 @@ impl MetadataPatch {
     pub fn release(meta: &Meta) -> Self {
         Self {
             version: meta.version,
-            finalizers: meta.others().into(),
+            finalizers: meta.other_finalizers().into(),
             annotations: BTreeMap::new(),
-            lines: None,
+            owned: None,
         }
     }
 
-    fn new(meta: &Meta, hold: Hold, lines: String, zone: Option<&str>) -> Self {
-        let ours = match hold {
-            Hold::Keep => Some(FINALIZER.into()),
-            Hold::Release => None,
+    fn new(meta: &Meta, finalizer: Finalizer, lines: String, zone: Option<&str>) -> Self {
+        let ours = match finalizer {
+            Finalizer::Keep => Some(FINALIZER.into()),
+            Finalizer::Remove => None,
         };
         let mut annotations = BTreeMap::new();
         if !lines.is_empty() {
             annotations.insert(PUBLISHED, Some(seal(&meta.object, &lines)));
-        } else if !meta.published.is_empty() || !meta.is_noted() {
+        } else if !meta.published.is_empty() || !meta.is_recorded() {
             annotations.insert(PUBLISHED, None);
         }
         if meta.zone.as_deref() != zone {
@@ -90,31 +91,36 @@ impl MetadataPatch {
         }
         Self {
             version: meta.version,
-            finalizers: meta.others().iter().cloned().chain(ours).collect(),
+            finalizers: meta
+                .other_finalizers()
+                .iter()
+                .cloned()
+                .chain(ours)
+                .collect(),
             annotations,
-            lines: Some(lines.into()),
+            owned: Some(lines.into()),
         }
     }
 }
 
 #[derive(Clone, Copy)]
-enum Hold {
+enum Finalizer {
     Keep,
-    Release,
+    Remove,
 }
 
-/// What the object's metadata, which carries these lines, must say before these claims may reach DNS;
-/// `None` where it does.
+/// The patch that has to be written before these claims may reach DNS, to metadata that records these
+/// lines; `None` where the metadata records all of them already.
 ///
 /// # Errors
 /// A problem where it would be too long.
-pub(crate) fn before(
+pub(crate) fn before_publishing(
     meta: &Meta,
-    carried: &[(Group, Record)],
+    recorded: &[(Group, Record)],
     claims: &[(Group, Claim)],
     zone: Option<&str>,
 ) -> Result<Option<MetadataPatch>, Problem> {
-    let known: BTreeSet<(&Group, RecordKey, &RecordData)> = carried
+    let known: BTreeSet<(&Group, RecordKey, &RecordData)> = recorded
         .iter()
         .map(|(group, record)| (group, record.key(), &record.data))
         .collect();
@@ -122,16 +128,16 @@ pub(crate) fn before(
         let data = claim.data.iter();
         data.map(move |data| (group, claim.key.clone(), data))
     });
-    let is_written = meta.held && meta.is_noted();
+    let is_written = meta.has_finalizer && meta.is_recorded();
     if claims.is_empty() || (is_written && claimed.all(|line| known.contains(&line))) {
         return Ok(None);
     }
-    let wanted = lines(claims);
+    let wanted = records(claims);
     let present: BTreeSet<(&Group, &Name, &RecordData)> = wanted
         .iter()
         .map(|(group, record)| (group, &record.name, &record.data))
         .collect();
-    let leaving = carried
+    let leaving = recorded
         .iter()
         .filter(|(group, record)| !present.contains(&(group, &record.name, &record.data)))
         .cloned();
@@ -139,27 +145,28 @@ pub(crate) fn before(
     if text.len() > PUBLISHED_LEN_MAX {
         return Err(too_long(text.len()));
     }
-    Ok(Some(MetadataPatch::new(meta, Hold::Keep, text, zone)))
+    Ok(Some(MetadataPatch::new(meta, Finalizer::Keep, text, zone)))
 }
 
-/// What the object's metadata must say once nothing but these claims is left in DNS; `None` where
-/// it does.
-pub(crate) fn after(
+/// The patch that makes metadata record just these claims, once nothing else is left in DNS; `None` where
+/// it does so already.
+pub(crate) fn after_withdrawal(
     meta: &Meta,
     claims: &[(Group, Claim)],
     zone: Option<&str>,
 ) -> Option<MetadataPatch> {
-    let is_noted = meta.is_noted() && meta.zone.as_deref() == zone;
+    let is_recorded = meta.is_recorded() && meta.zone.as_deref() == zone;
     if claims.is_empty() {
-        let is_clean = is_noted && !meta.held && meta.published.is_empty();
-        return (!is_clean).then(|| MetadataPatch::new(meta, Hold::Release, String::new(), zone));
+        let is_clean = is_recorded && !meta.has_finalizer && meta.published.is_empty();
+        return (!is_clean)
+            .then(|| MetadataPatch::new(meta, Finalizer::Remove, String::new(), zone));
     }
-    let text = text(lines(claims));
-    let is_exact = is_noted && meta.held && *meta.published == *text;
-    (!is_exact).then(|| MetadataPatch::new(meta, Hold::Keep, text, zone))
+    let text = text(records(claims));
+    let is_exact = is_recorded && meta.has_finalizer && *meta.published == *text;
+    (!is_exact).then(|| MetadataPatch::new(meta, Finalizer::Keep, text, zone))
 }
 
-fn lines(claims: &[(Group, Claim)]) -> Vec<(Group, Record)> {
+fn records(claims: &[(Group, Claim)]) -> Vec<(Group, Record)> {
     let records = claims.iter().flat_map(|(group, claim)| {
         let records = claim.records();
         records.map(move |record| (group.clone(), record))

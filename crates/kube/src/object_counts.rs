@@ -8,7 +8,7 @@ use crate::state::State;
 
 /// The state of an object as a person sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Standing {
+pub struct ObjectState {
     /// Its kind.
     pub kind: Kind,
     /// Whether it is Ready, or Accepted and Programmed; `None` while nothing is known.
@@ -18,17 +18,17 @@ pub struct Standing {
 }
 
 /// Counts all objects by their states.
-pub(crate) fn tally(state: &State) -> BTreeMap<Standing, usize> {
-    let mut tally = BTreeMap::new();
+pub(crate) fn object_counts(state: &State) -> BTreeMap<ObjectState, usize> {
+    let mut object_counts = BTreeMap::new();
     for id in state.catalog.ids() {
         let progress = state.progress.get(id);
-        let shown = progress.and_then(|progress| progress.says(id.kind));
-        let standing = Standing {
+        let main = progress.and_then(|progress| progress.main_condition(id.kind));
+        let one = ObjectState {
             kind: id.kind,
-            good: shown.map(|shown| shown.good),
-            reason: shown.map(|shown| shown.reason),
+            good: main.map(|main| main.good),
+            reason: main.map(|main| main.reason),
         };
-        *tally.entry(standing).or_default() += 1;
+        *object_counts.entry(one).or_default() += 1;
     }
-    tally
+    object_counts
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 /// The fields of metadata that are read; `managedFields` is most of an object and is skipped.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Lean {
+struct Trimmed {
     name: Option<String>,
     namespace: Option<String>,
     uid: Option<String>,
@@ -26,19 +26,19 @@ struct Lean {
 ///
 /// # Errors
 /// If it is no metadata.
-pub fn lean_metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
-    let lean = Lean::deserialize(from)?;
+pub fn trimmed_metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
+    let trimmed = Trimmed::deserialize(from)?;
     Ok(ObjectMeta {
-        name: lean.name,
-        namespace: lean.namespace,
-        uid: lean.uid,
-        resource_version: lean.resource_version,
-        generation: lean.generation,
-        creation_timestamp: lean.creation_timestamp,
-        deletion_timestamp: lean.deletion_timestamp,
-        labels: lean.labels,
-        annotations: lean.annotations,
-        finalizers: lean.finalizers,
+        name: trimmed.name,
+        namespace: trimmed.namespace,
+        uid: trimmed.uid,
+        resource_version: trimmed.resource_version,
+        generation: trimmed.generation,
+        creation_timestamp: trimmed.creation_timestamp,
+        deletion_timestamp: trimmed.deletion_timestamp,
+        labels: trimmed.labels,
+        annotations: trimmed.annotations,
+        finalizers: trimmed.finalizers,
         ..ObjectMeta::default()
     })
 }
