@@ -464,7 +464,7 @@ impl World {
             let mut served: BTreeSet<String> = server.lines(&name(zone)).into_iter().collect();
             match self.management {
                 Management::External => {
-                    wanted.extend(foreign(zone).iter().map(ToString::to_string))
+                    wanted.extend(foreign(zone).iter().map(ToString::to_string));
                 }
                 Management::Managed => served.retain(|line| {
                     let is_own = line.contains(" IN NS ") || line.starts_with("ns1.");
