@@ -83,6 +83,7 @@ const TEXT_RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     rust::flag_parameters,
     reach::orphans,
     dependencies::reasons,
+    dependencies::unused,
     dependencies::denied_alike,
     decisions::complete,
     links::dead,

@@ -11,8 +11,6 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::openapi::builtin::builtin_schema;
-
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
@@ -126,7 +124,7 @@ impl Resource<'_> {
 fn schema(resource: Resource<'_>) -> Value {
     let mut schema = match resource.schema {
         Some(declared) => declared.clone(),
-        None => builtin_schema(resource.kind),
+        None => builtin::kind(resource.kind),
     };
     if !schema.is_object() {
         schema = json!({"type": "object"});

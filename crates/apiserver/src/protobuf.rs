@@ -1,7 +1,8 @@
 //! Bodies in Kubernetes' protobuf form, which `kubectl create configmap` and its like send.
 //!
-//! Only the kinds and fields that `kubectl`'s generators write are known. Anything else is refused
-//! with its place, so nothing is lost silently; clients that send JSON are served in full.
+//! `kubectl` does not fall back to JSON for them. Only the kinds and fields that its generators write are
+//! known, of Namespace, `ConfigMap`, Secret, `ServiceAccount` and Service. Anything else is refused with its
+//! place, so nothing is lost silently; clients that send JSON are served in full.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 /// What every protobuf body of Kubernetes begins with.
 const MAGIC: &[u8] = b"k8s\0";
-/// How deep messages may be nested; the known ones reach eight.
+/// How deep messages may be nested; the known ones reach four.
 const DEPTH_MAX: usize = 16;
 
 /// How one field of a message is read.
@@ -18,8 +19,6 @@ enum Field {
     Text,
     Bool,
     Number,
-    /// A number whose zero counts.
-    Pointer,
     IntOrString,
     Message(Message),
     Texts,
@@ -98,66 +97,6 @@ const SERVICE: Message = &[
     (2, "spec", Field::Message(SERVICE_SPEC)),
     (3, "status", Field::Ignored),
 ];
-const CONTAINER_PORT: Message = &[
-    (1, "name", Field::Text),
-    (2, "hostPort", Field::Number),
-    (3, "containerPort", Field::Number),
-    (4, "protocol", Field::Text),
-    (5, "hostIP", Field::Text),
-];
-const CONTAINER: Message = &[
-    (1, "name", Field::Text),
-    (2, "image", Field::Text),
-    (3, "command", Field::Texts),
-    (4, "args", Field::Texts),
-    (5, "workingDir", Field::Text),
-    (6, "ports", Field::Messages(CONTAINER_PORT)),
-    (8, "resources", Field::Message(&[])),
-    (13, "terminationMessagePath", Field::Text),
-    (14, "imagePullPolicy", Field::Text),
-    (16, "stdin", Field::Bool),
-    (17, "stdinOnce", Field::Bool),
-    (18, "tty", Field::Bool),
-    (20, "terminationMessagePolicy", Field::Text),
-];
-const POD_SPEC: Message = &[
-    (2, "containers", Field::Messages(CONTAINER)),
-    (3, "restartPolicy", Field::Text),
-    (6, "dnsPolicy", Field::Text),
-    (7, "nodeSelector", Field::TextMap),
-    (8, "serviceAccountName", Field::Text),
-    (9, "serviceAccount", Field::Text),
-    (10, "nodeName", Field::Text),
-    (11, "hostNetwork", Field::Bool),
-    (12, "hostPID", Field::Bool),
-    (13, "hostIPC", Field::Bool),
-    (16, "hostname", Field::Text),
-    (17, "subdomain", Field::Text),
-    (19, "schedulerName", Field::Text),
-    (24, "priorityClassName", Field::Text),
-];
-const TEMPLATE: Message = &[
-    (1, "metadata", Field::Message(META)),
-    (2, "spec", Field::Message(POD_SPEC)),
-];
-const DEPLOYMENT_SPEC: Message = &[
-    (1, "replicas", Field::Pointer),
-    (
-        2,
-        "selector",
-        Field::Message(&[(1, "matchLabels", Field::TextMap)]),
-    ),
-    (3, "template", Field::Message(TEMPLATE)),
-    (4, "strategy", Field::Message(&[(1, "type", Field::Text)])),
-    (5, "minReadySeconds", Field::Number),
-    (7, "paused", Field::Bool),
-];
-const DEPLOYMENT: Message = &[
-    (1, "metadata", Field::Message(META)),
-    (2, "spec", Field::Message(DEPLOYMENT_SPEC)),
-    (3, "status", Field::Ignored),
-];
-
 /// Reads a body.
 ///
 /// # Errors
@@ -199,7 +138,6 @@ fn known(api_version: &str, kind: &str) -> Option<Message> {
         ("v1", "Namespace") => Some(NAMESPACE),
         ("v1", "ServiceAccount") => Some(SERVICE_ACCOUNT),
         ("v1", "Service") => Some(SERVICE),
-        ("apps/v1", "Deployment") => Some(DEPLOYMENT),
         _ => None,
     }
 }
@@ -224,9 +162,9 @@ fn read(bytes: &[u8], message: Message, path: &str, depth: usize) -> Result<Valu
                 object.insert((*name).to_owned(), json!(true));
             }
             Field::Bool | Field::Ignored => {}
-            Field::Number | Field::Pointer => {
+            Field::Number => {
                 let value = part.number()?;
-                if value != 0 || matches!(field, Field::Pointer) {
+                if value != 0 {
                     object.insert((*name).to_owned(), json!(value));
                 }
             }

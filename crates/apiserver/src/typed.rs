@@ -1,10 +1,9 @@
 //! Built-in kinds read through their Kubernetes types: wrong types are refused, unknown fields found.
 
 use k8s_openapi::api::{
-    apps::v1 as apps, autoscaling::v2 as autoscaling, batch::v1 as batch,
-    coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery,
-    events::v1 as events, networking::v1 as networking, policy::v1 as policy, rbac::v1 as rbac,
-    scheduling::v1 as scheduling, storage::v1 as storage,
+    apps::v1 as apps, coordination::v1 as coordination, core::v1 as core,
+    discovery::v1 as discovery, events::v1 as events, networking::v1 as networking,
+    policy::v1 as policy, rbac::v1 as rbac,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
 use serde::Serialize;
@@ -22,14 +21,10 @@ pub(crate) fn round_trip(
         ("v1", "ConfigMap") => through::<core::ConfigMap>,
         ("v1", "Endpoints") => through::<core::Endpoints>,
         ("v1", "Event") => through::<core::Event>,
-        ("v1", "LimitRange") => through::<core::LimitRange>,
         ("v1", "Namespace") => through::<core::Namespace>,
         ("v1", "Node") => through::<core::Node>,
         ("v1", "PersistentVolumeClaim") => through::<core::PersistentVolumeClaim>,
-        ("v1", "PersistentVolume") => through::<core::PersistentVolume>,
         ("v1", "Pod") => through::<core::Pod>,
-        ("v1", "PodTemplate") => through::<core::PodTemplate>,
-        ("v1", "ResourceQuota") => through::<core::ResourceQuota>,
         ("v1", "Secret") => through::<core::Secret>,
         ("v1", "ServiceAccount") => through::<core::ServiceAccount>,
         ("v1", "Service") => through::<core::Service>,
@@ -43,9 +38,6 @@ pub(crate) fn round_trip(
         ("apps/v1", "Deployment") => through::<apps::Deployment>,
         ("apps/v1", "ReplicaSet") => through::<apps::ReplicaSet>,
         ("apps/v1", "StatefulSet") => through::<apps::StatefulSet>,
-        ("batch/v1", "CronJob") => through::<batch::CronJob>,
-        ("batch/v1", "Job") => through::<batch::Job>,
-        ("autoscaling/v2", _) => through::<autoscaling::HorizontalPodAutoscaler>,
         ("policy/v1", _) => through::<policy::PodDisruptionBudget>,
         ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding") => {
             through::<rbac::ClusterRoleBinding>
@@ -53,8 +45,6 @@ pub(crate) fn round_trip(
         ("rbac.authorization.k8s.io/v1", "ClusterRole") => through::<rbac::ClusterRole>,
         ("rbac.authorization.k8s.io/v1", "RoleBinding") => through::<rbac::RoleBinding>,
         ("rbac.authorization.k8s.io/v1", "Role") => through::<rbac::Role>,
-        ("scheduling.k8s.io/v1", _) => through::<scheduling::PriorityClass>,
-        ("storage.k8s.io/v1", _) => through::<storage::StorageClass>,
         ("apiextensions.k8s.io/v1", _) => through::<apiextensions::CustomResourceDefinition>,
         _ => return None,
     };

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use super::Finding;
 use super::metadata::Metadata;
-use super::tree::Tree;
+use super::tree::{File, Tree};
 
 const MANIFEST: &str = "Cargo.toml";
 const LOCKFILE: &str = "Cargo.lock";
 const EXCEPTIONS: &str = "xtask/src/tidy/dependencies.rs";
 const DENY: &str = "deny.toml";
+const WORKSPACE_TABLE: &str = "[workspace.dependencies]";
 
 /// Packages that may be in the tree in two versions, each with the reason and how it ends.
 const DUPLICATES_ALLOWED: &[(&str, &str)] = &[
@@ -72,7 +73,7 @@ pub(super) fn reasons(tree: &Tree) -> Vec<Finding> {
         for (number, line) in file.lines() {
             if line.starts_with('[') {
                 table = line.trim();
-            } else if table == "[workspace.dependencies]" && names_foreign(line) {
+            } else if table == WORKSPACE_TABLE && names_foreign(line) {
                 if !has_reason(line) && !has_reason(above) {
                     let message = "a dependency without its reason: end the line with `# …`";
                     findings.push(Finding::failure(&file.path, number, message));
@@ -85,6 +86,67 @@ pub(super) fn reasons(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Every dependency is used: one of a member in the member's code, one of the workspace by a member.
+pub(super) fn unused(tree: &Tree) -> Vec<Finding> {
+    let is_member = |file: &&File| file.path.ends_with(&format!("/{MANIFEST}"));
+    let members: Vec<&File> = tree.files.iter().filter(is_member).collect();
+    let mut findings = Vec::new();
+    for file in &members {
+        let folder = file.path.trim_end_matches(MANIFEST);
+        for (number, name) in entries(file, is_member_table) {
+            let word = name.replace('-', "_");
+            let mut code = tree.rust().filter(|code| code.path.starts_with(folder));
+            if !code.any(|code| has_word(&code.text, &word)) {
+                let message = format!("{name} is used nowhere in {folder}: remove the line");
+                findings.push(Finding::failure(&file.path, number, message));
+            }
+        }
+    }
+    let taken = |name: &str| {
+        let mut all = members
+            .iter()
+            .flat_map(|file| entries(file, is_member_table));
+        all.any(|(_, taken)| taken == name)
+    };
+    let workspace = tree.file(MANIFEST).into_iter();
+    let offered = workspace.flat_map(|file| entries(file, |table| table == WORKSPACE_TABLE));
+    findings.extend(
+        offered
+            .filter(|(_, name)| !taken(name))
+            .map(|(number, name)| {
+                let message = format!("no crate of ours takes {name}: remove the line");
+                Finding::failure(MANIFEST, number, message)
+            }),
+    );
+    findings
+}
+
+/// Names of the entries in the tables of a manifest that `wanted` picks, with their lines.
+fn entries<'a>(
+    file: &'a File,
+    wanted: impl Fn(&str) -> bool,
+) -> impl Iterator<Item = (usize, &'a str)> {
+    let mut table = "";
+    file.lines().filter_map(move |(number, line)| {
+        if line.starts_with('[') {
+            table = line.trim();
+        }
+        let is_entry = line.starts_with(|first: char| first.is_ascii_alphanumeric());
+        let name = line.split(['.', ' ', '=']).next()?;
+        (is_entry && wanted(table)).then_some((number, name))
+    })
+}
+
+/// Whether the word stands in the text by itself.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
 }
 
 /// One version of each package, but for the reasoned exceptions; and no exception that is not needed.
@@ -220,6 +282,26 @@ fn one(tokens: &[&str], at: &mut usize) -> bool {
 mod tests {
     use super::super::testing::{check, show};
     use super::*;
+
+    #[test]
+    fn a_dependency_that_nobody_uses_is_found() {
+        let files = [
+            (
+                "Cargo.toml",
+                "[workspace.dependencies]\none = \"1\"\ntwo-b = \"1\"\n",
+            ),
+            (
+                "crates/a/Cargo.toml",
+                "[dependencies]\none.workspace = true\n[lints]\nx = 1\n",
+            ),
+            ("crates/a/src/lib.rs", "use someone::one_more;\n"),
+        ];
+        assert_eq!(
+            check(unused, &files),
+            "crates/a/Cargo.toml:2: one is used nowhere in crates/a/: remove the line\n\
+             Cargo.toml:3: no crate of ours takes two-b: remove the line"
+        );
+    }
 
     #[test]
     fn a_dependency_needs_a_reason_on_its_line_or_above_it() {

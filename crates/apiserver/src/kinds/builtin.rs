@@ -1,4 +1,5 @@
-//! The built-in kinds, one line each.
+//! The built-in kinds, one line each: what sources read, what clusters of name servers are made of, and what
+//! `kubectl` and controllers need. A kind that none of them uses is not served (docs/embedded-api.md).
 
 use std::sync::Arc;
 
@@ -42,19 +43,14 @@ type Line = (
 /// Group, version, plural, kind, traits, short names. Extra field selectors stand in [`selectable`].
 #[rustfmt::skip]
 const TABLE: &[Line] = &[
-    ("", "v1", "bindings", "Binding", &[Namespace], ""),
     ("", "v1", "configmaps", "ConfigMap", &[Namespace], "cm"),
     ("", "v1", "endpoints", "Endpoints", &[Namespace], "ep"),
     ("", "v1", "events", "Event", &[Namespace, Upsert], "ev"),
-    ("", "v1", "limitranges", "LimitRange", &[Namespace], "limits"),
     ("", "v1", "namespaces", "Namespace", &[Status], "ns"),
     ("", "v1", "nodes", "Node", &[Status], "no"),
     ("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim",
      &[Namespace, Status, Echo], "pvc"),
-    ("", "v1", "persistentvolumes", "PersistentVolume", &[Status, Echo], "pv"),
     ("", "v1", "pods", "Pod", &[Namespace, Status, GENERATION, Echo, All], "po"),
-    ("", "v1", "podtemplates", "PodTemplate", &[Namespace, GENERATION, Echo], ""),
-    ("", "v1", "resourcequotas", "ResourceQuota", &[Namespace, Status, Echo], "quota"),
     ("", "v1", "secrets", "Secret", &[Namespace], ""),
     ("", "v1", "serviceaccounts", "ServiceAccount", &[Namespace, Echo], "sa"),
     ("", "v1", "services", "Service", &[Namespace, Status, Echo, All], "svc"),
@@ -65,25 +61,18 @@ const TABLE: &[Line] = &[
     ("networking.k8s.io", "v1", "ingresses", "Ingress", &[Namespace, Status, GENERATION], "ing"),
     ("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy",
      &[Namespace, GENERATION], "netpol"),
-    ("apps", "v1", "controllerrevisions", "ControllerRevision", &[Namespace], ""),
     ("apps", "v1", "daemonsets", "DaemonSet", &[Namespace, Status, GENERATION, All], "ds"),
     ("apps", "v1", "deployments", "Deployment",
      &[Namespace, Status, Scale, GENERATION, All], "deploy"),
     ("apps", "v1", "replicasets", "ReplicaSet", &[Namespace, Status, Scale, GENERATION, All], "rs"),
     ("apps", "v1", "statefulsets", "StatefulSet",
      &[Namespace, Status, Scale, GENERATION, All], "sts"),
-    ("batch", "v1", "cronjobs", "CronJob", &[Namespace, Status, GENERATION, All], "cj"),
-    ("batch", "v1", "jobs", "Job", &[Namespace, Status, GENERATION, All], ""),
-    ("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler",
-     &[Namespace, Status, All], "hpa"),
     ("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget",
      &[Namespace, Status, GENERATION], "pdb"),
     ("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", &[], ""),
     ("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", &[], ""),
     ("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", &[Namespace], ""),
     ("rbac.authorization.k8s.io", "v1", "roles", "Role", &[Namespace], ""),
-    ("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", &[GENERATION], "pc"),
-    ("storage.k8s.io", "v1", "storageclasses", "StorageClass", &[], "sc"),
     ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition",
      &[Status, GENERATION, StrictVersion], "crd,crds"),
 ];
@@ -186,7 +175,6 @@ fn selectable(plural: &str) -> &'static [&'static str] {
         "namespaces" => &["status.phase"],
         "nodes" => &["spec.unschedulable"],
         "replicasets" => &["status.replicas"],
-        "jobs" => &["status.successful"],
         "services" => &["spec.clusterIP", "spec.type"],
         _ => &[],
     }

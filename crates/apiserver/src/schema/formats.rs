@@ -1,11 +1,11 @@
-//! The string and number formats that the real server checks in custom resources.
+//! The string and number formats of schemas that are checked: those of networks, times and numbers.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// A format that is checked; all others are ignored, as in the real server.
+/// A format that is checked; all others are ignored, as the real server does with those it does not know.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Format {
     name: &'static str,
@@ -17,32 +17,16 @@ type Check = fn(&str) -> bool;
 
 /// Formats of strings by name, dashes left out, as the real server compares them.
 const STRING_FORMATS: &[(&str, &str, Check)] = &[
-    ("bsonobjectid", "bsonobjectid", is_object_id),
     ("uri", "uri", is_request_uri),
-    ("email", "email", is_email),
     ("hostname", "hostname", is_hostname),
     ("ipv4", "ipv4", is_ipv4),
     ("ipv6", "ipv6", is_ipv6),
     ("cidr", "cidr", is_cidr),
-    ("mac", "mac", is_mac),
-    ("uuid", "uuid", |text| is_uuid(text, None)),
-    ("uuid3", "uuid3", |text| is_uuid(text, Some(b'3'))),
-    ("uuid4", "uuid4", |text| is_uuid(text, Some(b'4'))),
-    ("uuid5", "uuid5", |text| is_uuid(text, Some(b'5'))),
-    ("isbn", "isbn", |text| is_isbn10(text) || is_isbn13(text)),
-    ("isbn10", "isbn10", is_isbn10),
-    ("isbn13", "isbn13", is_isbn13),
-    ("creditcard", "creditcard", is_credit_card),
-    ("ssn", "ssn", is_ssn),
-    ("hexcolor", "hexcolor", is_hex_color),
-    ("rgbcolor", "rgbcolor", is_rgb_color),
+    ("uuid", "uuid", is_uuid),
     ("byte", "byte", is_base64),
-    ("password", "password", |_| true),
     ("date", "date", is_date),
     ("duration", "duration", is_duration),
     ("datetime", "date-time", is_date_time),
-    ("k8sshortname", "k8s-short-name", is_label),
-    ("k8slongname", "k8s-long-name", is_subdomain),
 ];
 
 impl Format {
@@ -127,25 +111,7 @@ fn is_cidr(text: &str) -> bool {
         || (address.parse::<Ipv6Addr>().is_ok() && bits <= 128)
 }
 
-fn is_mac(text: &str) -> bool {
-    let dotted = text.contains('.');
-    let separator = if dotted {
-        '.'
-    } else if text.contains('-') {
-        '-'
-    } else {
-        ':'
-    };
-    let width = if dotted { 4 } else { 2 };
-    let groups: Vec<&str> = text.split(separator).collect();
-    let bytes = groups.len() * width / 2;
-    matches!(bytes, 6 | 8 | 20)
-        && groups
-            .iter()
-            .all(|group| group.len() == width && group.bytes().all(|b| b.is_ascii_hexdigit()))
-}
-
-fn is_uuid(text: &str, version: Option<u8>) -> bool {
+fn is_uuid(text: &str) -> bool {
     let mut rest = text.as_bytes();
     for (index, length) in [8usize, 4, 4, 4, 12].into_iter().enumerate() {
         if index > 0 {
@@ -154,84 +120,9 @@ fn is_uuid(text: &str, version: Option<u8>) -> bool {
         if rest.len() < length || !rest[..length].iter().all(u8::is_ascii_hexdigit) {
             return false;
         }
-        match (index, version) {
-            (2, Some(version)) if rest[0] != version => return false,
-            (3, Some(b'4' | b'5')) if !b"89abAB".contains(&rest[0]) => return false,
-            _ => {}
-        }
         rest = &rest[length..];
     }
     rest.is_empty()
-}
-
-fn is_object_id(text: &str) -> bool {
-    text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit())
-}
-
-fn is_isbn10(text: &str) -> bool {
-    let digits: Vec<u8> = text.bytes().filter(|b| !b"- ".contains(b)).collect();
-    if digits.len() != 10 {
-        return false;
-    }
-    let mut sum = 0;
-    for (index, digit) in (0u32..).zip(&digits) {
-        let value = match digit {
-            b'0'..=b'9' => u32::from(digit - b'0'),
-            b'X' if index == 9 => 10,
-            _ => return false,
-        };
-        sum += (index + 1) * value;
-    }
-    sum % 11 == 0
-}
-
-fn is_isbn13(text: &str) -> bool {
-    let digits: Vec<u8> = text.bytes().filter(|b| !b"- ".contains(b)).collect();
-    if digits.len() != 13 || !digits.iter().all(u8::is_ascii_digit) {
-        return false;
-    }
-    let sum: u32 = digits
-        .iter()
-        .enumerate()
-        .map(|(index, digit)| u32::from(digit - b'0') * if index % 2 == 0 { 1 } else { 3 })
-        .sum();
-    sum.is_multiple_of(10)
-}
-
-fn is_credit_card(text: &str) -> bool {
-    let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(10)).collect();
-    let sum: u32 = digits
-        .iter()
-        .rev()
-        .enumerate()
-        .map(|(index, digit)| match index % 2 {
-            0 => *digit,
-            _ if digit * 2 > 9 => digit * 2 - 9,
-            _ => digit * 2,
-        })
-        .sum();
-    (13..=19).contains(&digits.len()) && sum.is_multiple_of(10)
-}
-
-fn is_ssn(text: &str) -> bool {
-    static SSN: LazyLock<Regex> = LazyLock::new(|| fixed("^[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}$"));
-    SSN.is_match(text)
-}
-
-fn is_hex_color(text: &str) -> bool {
-    let digits = text.strip_prefix('#').unwrap_or(text);
-    matches!(digits.len(), 3 | 6) && digits.bytes().all(|b| b.is_ascii_hexdigit())
-}
-
-fn is_rgb_color(text: &str) -> bool {
-    let Some(inner) = text
-        .strip_prefix("rgb(")
-        .and_then(|rest| rest.strip_suffix(')'))
-    else {
-        return false;
-    };
-    let parts: Vec<&str> = inner.split(',').map(str::trim).collect();
-    parts.len() == 3 && parts.iter().all(|part| part.parse::<u8>().is_ok())
 }
 
 fn is_base64(text: &str) -> bool {
@@ -292,30 +183,6 @@ fn is_hostname(text: &str) -> bool {
     text.len() <= 255 && HOSTNAME.is_match(text) && text.split('.').all(|label| label.len() <= 63)
 }
 
-/// An address, alone or in angle brackets after a name.
-fn is_email(text: &str) -> bool {
-    let address = match text.trim().strip_suffix('>') {
-        Some(rest) => rest.rsplit_once('<').map_or("", |(_, address)| address),
-        None => text.trim(),
-    };
-    let Some((local, domain)) = address.rsplit_once('@') else {
-        return false;
-    };
-    let is_atom = |part: &str| {
-        !part.is_empty()
-            && part
-                .split('.')
-                .all(|atom| !atom.is_empty() && atom.chars().all(is_atom_char))
-    };
-    let quoted = local.len() > 2 && local.starts_with('"') && local.ends_with('"');
-    let literal = domain.starts_with('[') && domain.ends_with(']');
-    (quoted || is_atom(local)) && (literal || is_atom(domain))
-}
-
-fn is_atom_char(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c) || !c.is_ascii()
-}
-
 fn is_request_uri(text: &str) -> bool {
     if text.is_empty() || text.bytes().any(|b| b < 0x20 || b == 0x7f) {
         return false;
@@ -345,23 +212,6 @@ fn escapes_are_whole(text: &str) -> bool {
         let bytes = after.as_bytes();
         bytes.len() >= 2 && bytes[0].is_ascii_hexdigit() && bytes[1].is_ascii_hexdigit()
     })
-}
-
-fn is_label(text: &str) -> bool {
-    text.len() <= 63 && is_label_shape(text)
-}
-
-fn is_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_label_shape)
-}
-
-fn is_label_shape(text: &str) -> bool {
-    !text.is_empty()
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 fn fixed(pattern: &str) -> Regex {

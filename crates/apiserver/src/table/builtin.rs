@@ -149,18 +149,6 @@ fn node() -> Vec<Column> {
     columns.extend([
         text("Internal-IP", |item, _| address(item, "InternalIP")).wide(),
         text("External-IP", |item, _| address(item, "ExternalIP")).wide(),
-        text("OS-Image", |item, _| {
-            or_unknown(&item["status"]["nodeInfo"]["osImage"])
-        })
-        .wide(),
-        text("Kernel-Version", |item, _| {
-            or_unknown(&item["status"]["nodeInfo"]["kernelVersion"])
-        })
-        .wide(),
-        text("Container-Runtime", |item, _| {
-            or_unknown(&item["status"]["nodeInfo"]["containerRuntimeVersion"])
-        })
-        .wide(),
     ]);
     columns
 }
@@ -202,25 +190,6 @@ fn pod() -> Vec<Column> {
         plain_age_column(),
         text("IP", |item, _| or_none(&item["status"]["podIP"])).wide(),
         text("Node", |item, _| or_none(&item["spec"]["nodeName"])).wide(),
-        text("Nominated Node", |item, _| {
-            or_none(&item["status"]["nominatedNodeName"])
-        })
-        .wide(),
-        text("Readiness Gates", |item, _| {
-            let gates = item["spec"]["readinessGates"].as_array();
-            gates.map_or_else(
-                || json!("<none>"),
-                |gates| {
-                    let is_true = |gate: &&Value| {
-                        let kind = gate["conditionType"].as_str().unwrap_or_default();
-                        condition(item, kind) == Some("True")
-                    };
-                    let passed = gates.iter().filter(is_true).count();
-                    json!(format!("{passed}/{}", gates.len()))
-                },
-            )
-        })
-        .wide(),
     ]
 }
 
@@ -240,22 +209,6 @@ fn deployment() -> Vec<Column> {
             json!(item["status"]["availableReplicas"].as_i64().unwrap_or(0))
         }),
         plain_age_column(),
-        text("Containers", |item, _| {
-            listed(&item["spec"]["template"]["spec"]["containers"], |one| {
-                plain(&one["name"])
-            })
-        })
-        .wide(),
-        text("Images", |item, _| {
-            listed(&item["spec"]["template"]["spec"]["containers"], |one| {
-                plain(&one["image"])
-            })
-        })
-        .wide(),
-        text("Selector", |item, _| {
-            labels(&item["spec"]["selector"]["matchLabels"])
-        })
-        .wide(),
     ]
 }
 

@@ -12,6 +12,11 @@ use crate::subject::Subject;
 cases![
     protobuf,
     openapi_v2,
+    schemas_of_built_in_kinds,
+    kinds_that_are_not_served,
+    formats_that_are_not_checked,
+    words_of_a_patch_with_a_wrong_type,
+    fields_of_a_service_that_changes_its_type,
     workload_controllers,
     authorization,
     admission_extensions,
@@ -63,6 +68,63 @@ async fn openapi_v2(t: Scene) {
     }
 }
 
+async fn schemas_of_built_in_kinds(t: Scene) {
+    let document = t.get("/openapi/v3/api/v1").await.is(200);
+    let schema = &document["components"]["schemas"]["io.k8s.api.core.v1.ConfigMap"];
+    let data = &schema["properties"]["data"];
+    let explained = t.kubectl(&["explain", "configmap.data"], "").await;
+    match t.known_difference("schemas_of_built_in_kinds") {
+        Subject::Real => {
+            assert_eq!(data["additionalProperties"]["type"], "string");
+            explained.ok();
+        }
+        Subject::Embedded => {
+            assert_eq!(schema["x-kubernetes-preserve-unknown-fields"], true);
+            assert!(data.is_null());
+        }
+    }
+}
+
+async fn kinds_that_are_not_served(t: Scene) {
+    let answer = t.get("/apis/batch/v1/jobs").await;
+    match t.known_difference("kinds_that_are_not_served") {
+        Subject::Real => assert_eq!(answer.code, 200, "{}", answer.text),
+        Subject::Embedded => assert_eq!(answer.code, 404, "{}", answer.text),
+    }
+}
+
+async fn words_of_a_patch_with_a_wrong_type(t: Scene) {
+    t.make_map("a", json!({"k": "v"})).await;
+    let target = t.core("configmaps/a");
+    let change = json!({"data": {"k": 5}});
+    let status = t.patch(&target, Patch::Merge, &change).await;
+    let status = status.refused(422, "Invalid");
+    let words = match t.known_difference("words_of_a_patch_with_a_wrong_type") {
+        Subject::Real => "json: cannot unmarshal number into Go struct field ConfigMap.data",
+        Subject::Embedded => "invalid type: integer `5`, expected a string",
+    };
+    let told = status["message"].as_str().unwrap_or_default();
+    assert!(told.contains(words), "{told}");
+}
+
+async fn fields_of_a_service_that_changes_its_type(t: Scene) {
+    let body = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"},
+        "spec": {"type": "NodePort", "ports": [{"port": 80}]},
+    });
+    t.post(&t.core("services"), &body).await.is(201);
+    let change = json!({"spec": {"type": "ClusterIP"}});
+    let target = t.core("services/a");
+    let after = t.patch(&target, Patch::Merge, &change).await.is(200);
+    assert!(after["spec"]["externalTrafficPolicy"].is_null());
+    let owned = &after["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"];
+    let still_owned = owned["f:externalTrafficPolicy"].is_object();
+    match t.known_difference("fields_of_a_service_that_changes_its_type") {
+        Subject::Real => assert!(still_owned, "{owned}"),
+        Subject::Embedded => assert!(!still_owned, "{owned}"),
+    }
+}
+
 async fn workload_controllers(t: Scene) {
     let target = format!("/apis/apps/v1/namespaces/{}/deployments", t.ns);
     let body = json!({
@@ -110,6 +172,48 @@ async fn admission_extensions(t: Scene) {
     match t.known_difference("admission_extensions") {
         Subject::Real => assert_eq!(answer.code, 200, "{}", answer.text),
         Subject::Embedded => assert_eq!(answer.code, 404, "{}", answer.text),
+    }
+}
+
+/// A definition whose objects have a text of the format.
+async fn define_text(t: &Scene, format: &str) -> String {
+    let group = format!("{}.bindery.dev", unique("text"));
+    let body = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("texts.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": {"plural": "texts", "kind": "Text"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {"text": {"type": "string", "format": format}},
+            }}}],
+        },
+    });
+    t.post(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        &body,
+    )
+    .await
+    .is(201);
+    let target = format!("/apis/{group}/v1/namespaces/{}/texts", t.ns);
+    t.until(&target, |answer| answer.code == 200).await;
+    target
+}
+
+async fn formats_that_are_not_checked(t: Scene) {
+    let target = define_text(&t, "isbn").await;
+    let group = target.split('/').nth(2).unwrap_or_default();
+    let body = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "Text", "metadata": {"name": "a"}, "text": "x",
+    });
+    let answer = t.post(&target, &body).await;
+    match t.known_difference("formats_that_are_not_checked") {
+        Subject::Real => {
+            answer.refused(422, "Invalid");
+        }
+        Subject::Embedded => {
+            answer.is(201);
+        }
     }
 }
 

@@ -22,7 +22,6 @@ cases![
     openapi_lists_a_document_per_group_version,
     openapi_of_a_custom_kind_has_its_schema,
     openapi_of_a_custom_kind_has_its_operations,
-    openapi_of_the_core_group_has_config_maps,
     the_root_lists_paths,
 ];
 
@@ -316,15 +315,6 @@ async fn openapi_of_a_custom_kind_has_its_operations(t: Scene) {
     assert_eq!(operations["get"]["x-kubernetes-action"], "get");
     let kind = json!({"group": "battery.bindery.dev", "kind": "Widget", "version": "v1"});
     assert_eq!(operations["get"]["x-kubernetes-group-version-kind"], kind);
-}
-
-async fn openapi_of_the_core_group_has_config_maps(t: Scene) {
-    let document = t.get("/openapi/v3/api/v1").await.is(200);
-    let schema = &document["components"]["schemas"]["io.k8s.api.core.v1.ConfigMap"];
-    assert_eq!(
-        schema["properties"]["data"]["additionalProperties"]["type"],
-        "string"
-    );
 }
 
 async fn the_root_lists_paths(t: Scene) {

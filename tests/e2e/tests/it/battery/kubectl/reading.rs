@@ -23,7 +23,6 @@ cases![
     api_resources_lists_kinds,
     api_versions_lists_groups,
     explain_knows_the_schema,
-    explain_of_a_built_in_kind_works,
     events_are_listed,
     version_tells_the_server,
     can_i_is_answered,
@@ -284,11 +283,6 @@ async fn explain_knows_the_schema(t: Scene) {
             && text.contains("ENUM:\n    red\n    green\n    blue"),
         "{text}"
     );
-}
-
-async fn explain_of_a_built_in_kind_works(t: Scene) {
-    let text = t.kubectl(&["explain", "configmap.data"], "").await.ok();
-    assert!(text.contains("FIELD: data <map[string]string>"), "{text}");
 }
 
 async fn events_are_listed(t: Scene) {
