@@ -3,6 +3,10 @@
 //! It must *never* be part of the tests, judge a run by a time, or touch a server that it did not
 //! start itself.
 #![expect(
+    clippy::disallowed_methods,
+    reason = "it measures real time on the machine as it is"
+)]
+#![expect(
     clippy::print_stdout,
     reason = "a command-line tool speaks on the terminal"
 )]

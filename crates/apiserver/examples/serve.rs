@@ -1,4 +1,5 @@
 //! Serves an embedded API for trying it with `kubectl`: `serve ADDRESS [FOLDER]`.
+#![expect(clippy::disallowed_methods, reason = "it reads its command line")]
 
 use anyhow::Context as _;
 use bindery_apiserver::{EmbeddedApi, Options, ServeOptions};

@@ -1,4 +1,8 @@
 //! Measures durable writes: `writes FOLDER WRITERS OBJECTS`. Each object is created, then patched.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it reads its command line and measures real time"
+)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -37,11 +37,19 @@ impl System {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the port through which randomness comes in"
+)]
 fn fill(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the operating system always has entropy after boot");
 }
 
 impl Environment for System {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the port through which the time comes in"
+    )]
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }

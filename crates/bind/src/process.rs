@@ -37,6 +37,10 @@ pub(super) struct Process {
 }
 
 /// Looks for a program in PATH and in the usual places.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "where programs are is what PATH is for"
+)]
 pub(super) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places: Vec<PathBuf> = std::env::split_paths(&path)

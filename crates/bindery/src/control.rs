@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bindery_core::zones::Limits;
 use bindery_core::{Group, Kind, Moment, Reason};
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::{Gate, Readiness, Sources};
 use crate::nameserver;
+use crate::surroundings;
 
 /// How often to look whether all objects were seen to.
 const SETTLE_POLL: Duration = Duration::from_millis(100);
@@ -132,9 +133,7 @@ struct TimeOfDay;
 
 impl Clock for TimeOfDay {
     fn now(&self) -> Moment {
-        let since = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        Moment(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+        let seconds = surroundings::since_1970().as_secs();
+        Moment(i64::try_from(seconds).unwrap_or(i64::MAX))
     }
 }

@@ -3,7 +3,6 @@
 mod lost;
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -15,6 +14,8 @@ use bindery_core::Group;
 use bindery_dns::Key;
 use sha2::{Digest as _, Sha256};
 
+use crate::surroundings;
+
 pub(crate) use lost::Lost;
 
 /// The name of the key that `up` makes.
@@ -25,7 +26,7 @@ const PID_FILE: &str = "pid";
 /// The data folder of a folder of manifests, where none was given: one for each.
 pub(crate) fn default_folder(manifests: &Path) -> Result<PathBuf> {
     let given = |name: &str| {
-        env::var_os(name)
+        surroundings::variable(name)
             .map(PathBuf::from)
             .filter(|path| path.is_absolute())
     };

@@ -11,6 +11,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::cli::{LogFormat, Watching};
 use crate::out::{self, LogLines};
+use crate::surroundings;
 
 /// The filter where log lines tell what happens: each commit, refusal and the like.
 pub(crate) const STORY: &str = "info,kube=warn";
@@ -78,8 +79,7 @@ pub(crate) fn chain(error: &anyhow::Error) -> String {
 
 /// Colours are for terminals of people who want them.
 fn is_colourful() -> bool {
-    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    io::stderr().is_terminal() && !unwanted
+    io::stderr().is_terminal() && surroundings::variable("NO_COLOR").is_none()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod out;
 mod address;
 mod log;
 mod stop;
+mod surroundings;
 
 mod banner;
 mod data;

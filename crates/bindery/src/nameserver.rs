@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use bindery_apiserver::System;
@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::address;
 use crate::cli::Server;
 use crate::metrics::Gate;
+use crate::surroundings;
 
 /// The flag that all messages about the address name.
 const FLAG: &str = "--dns-address";
@@ -333,9 +334,5 @@ pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
 
 /// Seconds since 1970, as signatures carry them.
 fn clock() -> Clock {
-    Arc::new(|| {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs())
-    })
+    Arc::new(|| surroundings::since_1970().as_secs())
 }

@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 
+use crate::surroundings;
+
 /// The view that is on the screen now, line by line; empty where there is none.
 static SHOWN: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
@@ -36,7 +38,7 @@ pub(crate) fn show(view: Vec<String>) {
 
 /// Whether stdout is a terminal that can be drawn on.
 pub(crate) fn is_terminal() -> bool {
-    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    let dumb = surroundings::variable("TERM").is_none_or(|term| term == "dumb");
     io::stdout().is_terminal() && !dumb
 }
 

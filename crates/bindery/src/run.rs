@@ -18,6 +18,7 @@ use crate::address::Given;
 use crate::cli::Run;
 use crate::data::Keys;
 use crate::stop::Signals;
+use crate::surroundings;
 use crate::{address, control, kinds, log, metrics, up};
 
 /// Runs until a signal comes or something falls.
@@ -116,7 +117,7 @@ fn servers(group: &Group, members: &[&ServerInfo], key: &Key) -> Result<Servers>
 
 /// Whether $KUBECONFIG names a file.
 pub(crate) fn has_kubeconfig() -> bool {
-    std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty())
+    surroundings::variable("KUBECONFIG").is_some()
 }
 
 /// A client of the cluster of a kubeconfig and its context, or of the usual places, which answers.

@@ -1,8 +1,9 @@
 //! Controllers over a Kubernetes API: they watch declared objects, hand claims to the engine and
 //! tell in each object's status what became of them.
 //!
-//! This crate must *never* reach a name server, decide what a record set should be, or read a clock:
-//! the engine writes DNS, `bindery-sources` decides, and time comes through [`Clock`].
+//! This crate must *never* reach a name server, decide what a record set should be, or ask for the time of
+//! day: the engine writes DNS, `bindery-sources` decides, and the time of day comes through [`Clock`]. How
+//! long something takes is measured with Tokio's clock, which the simulation moves.
 
 mod cluster;
 mod context;

@@ -124,10 +124,7 @@ pub(super) fn unused(tree: &Tree) -> Vec<Finding> {
 }
 
 /// Names of the entries in the tables of a manifest that `wanted` picks, with their lines.
-fn entries<'a>(
-    file: &'a File,
-    wanted: impl Fn(&str) -> bool,
-) -> impl Iterator<Item = (usize, &'a str)> {
+fn entries(file: &File, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = (usize, &str)> {
     let mut table = "";
     file.lines().filter_map(move |(number, line)| {
         if line.starts_with('[') {

@@ -8,12 +8,14 @@ use clap::{Arg, Command, CommandFactory as _, FromArgMatches as _};
 
 use super::Cli;
 
+use crate::surroundings;
+
 /// Reads the command line of this process.
 ///
 /// # Errors
 /// What is wrong with it; `clap` says it and ends the process.
 pub(crate) fn read() -> Result<Cli, clap::Error> {
-    read_from(Cli::command(), std::env::args_os().collect())
+    read_from(Cli::command(), surroundings::command_line())
 }
 
 /// Reads a command line as one of `command`.

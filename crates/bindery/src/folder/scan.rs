@@ -5,12 +5,14 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::document::{Problem, documents};
 use super::plan::{Content, Scan};
+
+use crate::surroundings;
 
 /// How long a file must not have changed before it is read. Programs that write a file pause for less
 /// between two writes, and a change still takes effect within a second.
@@ -218,8 +220,7 @@ impl Stamp {
 /// Whether a file was last touched so long ago that it counts as still at first sight.
 fn is_old(metadata: &Metadata) -> bool {
     let touched = metadata.ctime().max(metadata.mtime());
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let now = now.map_or(0, |since| since.as_secs());
+    let now = surroundings::since_1970().as_secs();
     // Whole seconds are cut off on both sides, so one more has to pass.
     u64::try_from(touched).is_ok_and(|touched| touched + SETTLED_BEFORE.as_secs() < now)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::row::{Group, Mood, Row, RowKey};
 use crate::folder::News;
+use crate::surroundings;
 
 /// Columns below which lines are not wrapped.
 const INDENT_MAX: usize = 8;
@@ -26,8 +27,10 @@ pub(crate) enum Paint {
 impl Paint {
     /// Colours, unless `NO_COLOR` is set.
     pub(crate) fn of_terminal() -> Self {
-        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        if plain { Self::Plain } else { Self::Colours }
+        match surroundings::variable("NO_COLOR") {
+            Some(_) => Self::Plain,
+            None => Self::Colours,
+        }
     }
 
     /// The text in the colour of a mood.

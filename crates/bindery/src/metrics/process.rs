@@ -1,11 +1,11 @@
 //! What the operating system knows about this process.
 
 use std::fs;
-use std::time::Instant;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::gauge::ConstGauge;
+use tokio::time::Instant;
 
 /// Resident memory and uptime, read when asked.
 #[derive(Debug)]

@@ -1,5 +1,9 @@
 //! Fuzzes for a while: `cargo run --release -p bindery-testkit --bin fuzz -- SECONDS [SEED]`.
 #![expect(
+    clippy::disallowed_methods,
+    reason = "it reads its command line and stops in real time"
+)]
+#![expect(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "a command-line tool speaks on the terminal"

@@ -1,4 +1,5 @@
 //! Runs simulations from seeds; a failing seed says how to replay it.
+#![expect(clippy::disallowed_methods, reason = "it reads its command line")]
 
 use std::process::ExitCode;
 

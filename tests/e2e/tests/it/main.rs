@@ -1,6 +1,10 @@
 //! End-to-end suites on real servers; `cargo test -p bindery-e2e --test it -- embedded::` runs those of one subject.
 //!
 //! It must *never* leave a server behind: all are stopped by pid before the process ends.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "real servers run in real time on the machine as it is"
+)]
 
 mod battery;
 mod differential;

@@ -1,0 +1,27 @@
+//! What the process finds around it: the time of day, its variables and its command line. Nothing else reads
+//! them, so that a run can be repeated.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the port through which they come in"
+)]
+
+use std::env;
+use std::ffi::OsString;
+use std::time::{Duration, SystemTime};
+
+/// The time of day, as it has passed since 1970.
+pub(crate) fn since_1970() -> Duration {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+/// A variable of the environment, unless it is missing or empty.
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The command line, the name of the program first.
+pub(crate) fn command_line() -> Vec<OsString> {
+    env::args_os().collect()
+}
