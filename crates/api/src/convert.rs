@@ -11,17 +11,18 @@ mod zone;
 
 pub use endpoint::{DeclaredEndpoint, Ignored};
 pub use record::{DeclaredRecord, RecordSpec};
+pub(crate) use record::{ipv4, ipv6};
 pub use zone::{DeclaredNameServer, DeclaredZone, ZONE_TTL_DEFAULT};
 
 /// Collects problems while values are read.
 #[derive(Debug, Default)]
-struct Reading {
-    problems: Vec<Problem>,
+pub(crate) struct Reading {
+    pub(crate) problems: Vec<Problem>,
 }
 
 impl Reading {
     /// Keeps the value, or notes the problem at `field`.
-    fn take<T, E: std::fmt::Display>(
+    pub(crate) fn take<T, E: std::fmt::Display>(
         &mut self,
         field: impl Into<String>,
         result: Result<T, E>,
@@ -36,7 +37,7 @@ impl Reading {
     }
 
     /// A full name that something points at.
-    fn target(&mut self, field: impl Into<String>, text: &str) -> Option<Name> {
+    pub(crate) fn target(&mut self, field: impl Into<String>, text: &str) -> Option<Name> {
         let field = field.into();
         let name = self.take(field.clone(), Name::parse(text))?;
         // Relative to the zone, or a top-level name? Guessing would point at the wrong host.
@@ -58,7 +59,7 @@ impl Reading {
     }
 
     /// A number from 0 to `max`.
-    fn number<T: TryFrom<i64> + Into<u32> + Copy>(
+    pub(crate) fn number<T: TryFrom<i64> + Into<u32> + Copy>(
         &mut self,
         field: impl Into<String>,
         number: i64,
@@ -72,11 +73,15 @@ impl Reading {
     }
 
     /// Data that a message can carry.
-    fn data(&mut self, field: impl Into<String>, data: RecordData) -> Option<RecordData> {
+    pub(crate) fn data(
+        &mut self,
+        field: impl Into<String>,
+        data: RecordData,
+    ) -> Option<RecordData> {
         self.take(field, data.checked_len())
     }
 
-    fn end<T>(self, value: Option<T>) -> Result<T, Vec<Problem>> {
+    pub(crate) fn end<T>(self, value: Option<T>) -> Result<T, Vec<Problem>> {
         match value {
             Some(value) if self.problems.is_empty() => Ok(value),
             Some(_) | None => Err(self.problems),

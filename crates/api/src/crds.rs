@@ -3,27 +3,13 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
-use kube::CustomResourceExt;
 
-use crate::bindy::v1beta1 as bindy;
-use crate::externaldns::v1alpha1 as externaldns;
+use crate::kinds::KINDS;
 
 /// All definitions: zones, records, endpoints.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    let mut crds = vec![
-        bindy::DnsZone::crd(),
-        bindy::ARecord::crd(),
-        bindy::AaaaRecord::crd(),
-        bindy::CnameRecord::crd(),
-        bindy::TxtRecord::crd(),
-        bindy::MxRecord::crd(),
-        bindy::NsRecord::crd(),
-        bindy::SrvRecord::crd(),
-        bindy::CaaRecord::crd(),
-        bindy::PtrRecord::crd(),
-        externaldns::DnsEndpoint::crd(),
-    ];
+    let mut crds: Vec<_> = KINDS.iter().map(|row| (row.crd)()).collect();
     for crd in &mut crds {
         let kind = crd.spec.names.kind.clone();
         for schema in crd

@@ -9,14 +9,15 @@ pub mod externaldns;
 pub mod convert;
 
 mod crds;
+mod desired;
+mod kinds;
 mod moment;
 mod schema;
 
-pub use bindy::v1beta1::{
-    ARecord, AaaaRecord, CaaRecord, CnameRecord, DnsZone, MxRecord, NsRecord, PtrRecord,
-    RecordStatus, SrvRecord, TxtRecord, ZoneStatus,
-};
+pub use bindy::v1beta1::*;
 pub use convert::{DeclaredEndpoint, DeclaredNameServer, DeclaredRecord, DeclaredZone, RecordSpec};
 pub use crds::{crd_files, crds, crds_yaml};
+pub use desired::{DesiredRecord, DesiredZone, EndpointResult, Spec};
 pub use externaldns::v1alpha1::{DnsEndpoint, DnsEndpointStatus};
+pub use kinds::{KINDS, KindInfo, Role, Scope, Watch, info, role};
 pub use moment::time_text;

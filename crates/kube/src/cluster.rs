@@ -4,10 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bindery_api::{
-    ARecord, AaaaRecord, CaaRecord, CnameRecord, DnsEndpoint, DnsZone, MxRecord, NsRecord,
-    PtrRecord, SrvRecord, TxtRecord,
-};
+use bindery_api::{Role, Scope, Watch, info, role};
 use bindery_core::{Kind, ObjectRef};
 use bindery_sources::Stays;
 use futures::stream::{BoxStream, StreamExt};
@@ -204,6 +201,9 @@ impl Cluster {
         if let Some(token) = token {
             params = params.continue_token(token);
         }
+        if let Watch::Labelled(selector) = info(kind).watch {
+            params = params.labels(selector);
+        }
         let api = self.all(watched);
         let list = in_time(kind, api.list(&params))
             .await?
@@ -223,6 +223,10 @@ impl Cluster {
     ) -> Result<BoxStream<'static, Result<WatchEvent<RawObject>, Error>>, Error> {
         count(&self.metrics.requests);
         let params = WatchParams {
+            label_selector: match info(watched.kind).watch {
+                Watch::All => None,
+                Watch::Labelled(selector) => Some(selector.to_owned()),
+            },
             timeout: Some(WATCH_SECONDS),
             bookmarks: true,
             ..WatchParams::default()
@@ -269,11 +273,10 @@ impl Cluster {
         body: &Value,
     ) -> Result<RawObject, Error> {
         count(&self.metrics.requests);
-        if object.kind == Kind::DnsZone {
-            count(&self.metrics.zone_status_writes);
-        } else {
-            count(&self.metrics.status_writes);
-        }
+        count(match role(object.kind) {
+            Role::Zone => &self.metrics.zone_status_writes,
+            Role::Record | Role::Endpoints => &self.metrics.status_writes,
+        });
         let wrap = |source| Error::PatchStatus {
             object: Box::new(object.clone()),
             source,
@@ -360,7 +363,7 @@ impl Cluster {
     }
 
     fn all(&self, Watched { kind, namespace }: &Watched) -> Api<RawObject> {
-        let (client, resource) = (self.client.clone(), resource(*kind));
+        let (client, resource) = (self.client.clone(), (info(*kind).resource)());
         match namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &resource),
             None => Api::all_with(client, &resource),
@@ -372,8 +375,12 @@ impl Cluster {
     }
 
     fn api(&self, object: &ObjectRef) -> Api<RawObject> {
-        let resource = resource(object.kind);
-        Api::namespaced_with(self.client.clone(), &object.namespace, &resource)
+        let row = info(object.kind);
+        let (client, resource) = (self.client.clone(), (row.resource)());
+        match row.scope {
+            Scope::Namespaced => Api::namespaced_with(client, &object.namespace, &resource),
+            Scope::Cluster => Api::all_with(client, &resource),
+        }
     }
 }
 
@@ -407,24 +414,8 @@ fn params() -> PatchParams {
 
 /// The name of the definition of a kind.
 pub(crate) fn definition(kind: Kind) -> String {
-    let resource = resource(kind);
+    let resource = (info(kind).resource)();
     format!("{}.{}", resource.plural, resource.group)
-}
-
-fn resource(kind: Kind) -> ApiResource {
-    match kind {
-        Kind::DnsZone => ApiResource::erase::<DnsZone>(&()),
-        Kind::ARecord => ApiResource::erase::<ARecord>(&()),
-        Kind::AaaaRecord => ApiResource::erase::<AaaaRecord>(&()),
-        Kind::CnameRecord => ApiResource::erase::<CnameRecord>(&()),
-        Kind::TxtRecord => ApiResource::erase::<TxtRecord>(&()),
-        Kind::MxRecord => ApiResource::erase::<MxRecord>(&()),
-        Kind::NsRecord => ApiResource::erase::<NsRecord>(&()),
-        Kind::SrvRecord => ApiResource::erase::<SrvRecord>(&()),
-        Kind::CaaRecord => ApiResource::erase::<CaaRecord>(&()),
-        Kind::PtrRecord => ApiResource::erase::<PtrRecord>(&()),
-        Kind::DnsEndpoint => ApiResource::erase::<DnsEndpoint>(&()),
-    }
 }
 
 impl Resource for RawObject {

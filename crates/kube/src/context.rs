@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bindery_api::{KINDS, Role, Scope, role};
 use bindery_core::{Adoption, Group, Kind, Moment, Uid};
 use bindery_engine::{Engine, Servers};
 use bindery_sources::{Id, Meta, Object};
@@ -91,13 +92,17 @@ impl Settings {
         } else {
             self.namespaces.iter().cloned().map(Some).collect()
         };
-        let of_all_kinds = |namespace: Option<Arc<str>>| {
-            Kind::ALL.map(|kind| Watched {
-                kind,
+        let watched = KINDS.iter().flat_map(|row| {
+            let namespaces = match row.scope {
+                Scope::Namespaced => namespaces.as_slice(),
+                Scope::Cluster => &[None],
+            };
+            namespaces.iter().map(|namespace| Watched {
+                kind: row.kind,
                 namespace: namespace.clone(),
             })
-        };
-        namespaces.into_iter().flat_map(of_all_kinds).collect()
+        });
+        watched.collect()
     }
 }
 
@@ -163,18 +168,15 @@ impl Context {
 
     /// Queues an object.
     pub(crate) fn push(&self, id: Id) {
-        match id.kind {
-            Kind::DnsZone => self.zones.push(id),
-            Kind::DnsEndpoint => self.endpoints.push(id),
-            Kind::ARecord
-            | Kind::AaaaRecord
-            | Kind::CnameRecord
-            | Kind::TxtRecord
-            | Kind::MxRecord
-            | Kind::NsRecord
-            | Kind::SrvRecord
-            | Kind::CaaRecord
-            | Kind::PtrRecord => self.records.push(id),
+        self.queue(role(id.kind)).push(id);
+    }
+
+    /// The queue of the controller for a role.
+    pub(crate) fn queue(&self, role: Role) -> &WorkQueue {
+        match role {
+            Role::Zone => &self.zones,
+            Role::Record => &self.records,
+            Role::Endpoints => &self.endpoints,
         }
     }
 
@@ -203,10 +205,10 @@ impl Context {
         }
         // Reading is most of the work, so it is done without the lock.
         let (spec, status) = (object.spec(), object.status());
-        if meta.object.kind == Kind::DnsZone {
+        let is_zone = role(meta.object.kind) == Role::Zone;
+        if is_zone {
             self.state().tell_serial(&meta.object, &status);
         }
-        let is_zone = meta.object.kind == Kind::DnsZone;
         let note = is_zone.then(|| zone::Note::read(&status)).flatten();
         let (meta, status) = (meta.with_status(&status), ObservedStatus::read(&status));
         let labels = object.metadata.labels.unwrap_or_default();
@@ -266,12 +268,13 @@ impl Context {
         self.open.store(true, Ordering::SeqCst);
         let ids: Vec<Id> = self.state().catalog.ids().cloned().collect();
         for id in &ids {
-            if id.kind != Kind::DnsZone {
-                publishing::declare_known(id, self);
+            match role(id.kind) {
+                Role::Zone => {}
+                Role::Record | Role::Endpoints => publishing::declare_known(id, self),
             }
         }
         self.push_all(ids);
-        zone::declare_held(self);
+        zone::declare_recorded(self);
         self.engine.open();
         self.synced.send_replace(true);
     }

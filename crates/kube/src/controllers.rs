@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bindery_api::Role;
 use bindery_core::Kind;
 use bindery_engine::{Engine, Receipts, ZoneReceipts};
 use bindery_sources::Id;
@@ -16,11 +17,10 @@ use crate::context::{Clock, Context, Settings};
 use crate::events::write_events;
 use crate::metrics::{Metrics, QueueLen};
 use crate::object_counts::{ObjectState, object_counts};
-use crate::publishing::recover;
 use crate::sweep::sweep;
 use crate::watching::watch;
-use crate::work::{Requeue, WorkQueue};
-use crate::{endpoint, record, zone};
+use crate::work::Requeue;
+use crate::{publishing, zone};
 
 /// Everything that the controllers need.
 pub struct Controllers {
@@ -52,34 +52,24 @@ impl Controllers {
             clock,
         } = self;
         let cluster = Cluster::new(client, Arc::new(Metrics::default()));
-        let records = engine.listen(|owner| owner.kind != Kind::DnsEndpoint);
-        let endpoints = engine.listen(|owner| owner.kind == Kind::DnsEndpoint);
+        let receipts = engine.listen(|_| true);
         let zones = engine.listen_zones();
         let ctx = Arc::new(Context::new(cluster, engine, settings, clock));
+        let run = |role| Box::pin(run(Arc::clone(&ctx), role, stop.clone()));
         let tasks: Vec<Task> = vec![
             (
                 "watches",
                 Box::pin(watch_all(Arc::clone(&ctx), stop.clone())),
             ),
-            ("zones", Box::pin(run_zones(Arc::clone(&ctx), stop.clone()))),
+            ("zones", run(Role::Zone)),
+            ("records", run(Role::Record)),
+            ("endpoints", run(Role::Endpoints)),
             (
-                "records",
-                Box::pin(run_records(Arc::clone(&ctx), stop.clone())),
+                "receipts",
+                Box::pin(listen(Arc::clone(&ctx), receipts, stop.clone())),
             ),
             (
-                "endpoints",
-                Box::pin(run_endpoints(Arc::clone(&ctx), stop.clone())),
-            ),
-            (
-                "record listener",
-                Box::pin(listen(Arc::clone(&ctx), records, stop.clone())),
-            ),
-            (
-                "endpoint listener",
-                Box::pin(listen(Arc::clone(&ctx), endpoints, stop.clone())),
-            ),
-            (
-                "zone listener",
+                "zone receipts",
                 Box::pin(listen_zones(Arc::clone(&ctx), zones, stop.clone())),
             ),
             ("sweep", Box::pin(sweep(Arc::clone(&ctx), stop.clone()))),
@@ -154,60 +144,25 @@ async fn watch_all(ctx: Arc<Context>, stop: CancellationToken) {
     watches.collect::<()>().await;
 }
 
-async fn run_zones(ctx: Arc<Context>, stop: CancellationToken) {
-    run(&ctx, &ctx.zones, stop, |id| {
-        let ctx = &ctx;
-        Box::pin(async move {
-            match zone::reconcile(&id, ctx).await {
-                Ok(requeue) => requeue,
-                Err(error) => recover(&id, ctx, error).await,
-            }
-        })
-    })
-    .await;
-}
-
-async fn run_records(ctx: Arc<Context>, stop: CancellationToken) {
-    run(&ctx, &ctx.records, stop, |id| {
-        let ctx = &ctx;
-        Box::pin(async move {
-            match record::reconcile(&id, ctx).await {
-                Ok(requeue) => requeue,
-                Err(error) => recover(&id, ctx, error).await,
-            }
-        })
-    })
-    .await;
-}
-
-async fn run_endpoints(ctx: Arc<Context>, stop: CancellationToken) {
-    run(&ctx, &ctx.endpoints, stop, |id| {
-        let ctx = &ctx;
-        Box::pin(async move {
-            match endpoint::reconcile(&id, ctx).await {
-                Ok(requeue) => requeue,
-                Err(error) => recover(&id, ctx, error).await,
-            }
-        })
-    })
-    .await;
-}
-
-/// Reconciling begins only when everything declared was read: what is not seen yet must not be taken for
-/// not declared.
-async fn run<'a>(
-    ctx: &'a Context,
-    queue: &'a WorkQueue,
-    stop: CancellationToken,
-    reconcile: impl Fn(Id) -> BoxFuture<'a, Requeue>,
-) {
+/// Runs the controller of one role. It begins only when everything declared was read: what is not seen yet
+/// must not be taken for not declared.
+async fn run(ctx: Arc<Context>, role: Role, stop: CancellationToken) {
     let mut synced = ctx.synced.subscribe();
     tokio::select! {
         biased;
         () = stop.cancelled() => return,
         _ = synced.wait_for(|synced| *synced) => {}
     }
-    queue.run(stop, reconcile).await;
+    let reconcile = |id: Id| -> BoxFuture<'_, Requeue> {
+        let ctx = &ctx;
+        match role {
+            Role::Zone => Box::pin(async move { zone::reconcile(&id, ctx).await }),
+            Role::Record | Role::Endpoints => {
+                Box::pin(async move { publishing::reconcile(&id, ctx).await })
+            }
+        }
+    };
+    ctx.queue(role).run(stop, reconcile).await;
 }
 
 /// Hands receipts to the controller whose objects they are about.

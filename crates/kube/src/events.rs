@@ -11,6 +11,7 @@ pub(crate) use writing::write_events;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use bindery_api::{Role, role};
 use bindery_core::zones::ClaimReceipt;
 use bindery_core::{Condition, Kind, Moment, Reason};
 use bindery_sources::Id;
@@ -211,7 +212,7 @@ fn log(object: &Id, event_type: EventType, main: &Condition) {
         Reason::ServerBehind,
         Reason::ZoneNotReady,
     ];
-    let is_held = main.reason == Reason::Held && object.kind != Kind::DnsZone;
+    let is_held = main.reason == Reason::Held && role(object.kind) != Role::Zone;
     let is_shared = is_held || shared.contains(&main.reason);
     match event_type {
         EventType::Normal => tracing::info!(%object, reason, why, "an object is as declared"),
@@ -231,7 +232,7 @@ fn event_type(kind: Kind, before: LastEvent, now: MainCondition) -> Option<Event
         (LastEvent::Sent(said), true) => (!said.good).then_some(EventType::Normal),
         // Zones are few, and that one is served is news.
         (LastEvent::Silent | LastEvent::Unknown, true) => {
-            (kind == Kind::DnsZone).then_some(EventType::Normal)
+            (role(kind) == Role::Zone).then_some(EventType::Normal)
         }
     }
 }

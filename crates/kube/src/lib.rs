@@ -7,12 +7,11 @@
 
 mod cluster;
 mod context;
-mod endpoint;
 mod events;
 mod metrics;
 mod object_counts;
 mod publishing;
-mod record;
+mod reconcile;
 mod state;
 mod status;
 mod sweep;

@@ -1,8 +1,12 @@
 //! Statuses: what is kept of the one that stands in an object, and when it is written anew.
 
+mod writing;
+
+pub(crate) use writing::{FirstReport, first_report, write_status};
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use bindery_api::time_text;
+use bindery_api::{Role, role, time_text};
 use bindery_core::{Condition, ConditionStatus, ConditionType, Kind, Moment, Reason, Uid};
 use serde_json::{Map, Value, json};
 
@@ -73,20 +77,11 @@ impl ObservedStatus {
     pub(crate) fn main_condition(&self, kind: Kind) -> Option<MainCondition> {
         let find = |kind| self.conditions.iter().find(|one| one.kind == kind);
         let is_good = |one: &KnownCondition| one.status == ConditionStatus::True;
-        let main = match kind {
-            Kind::DnsEndpoint => find(ConditionType::Accepted)
+        let main = match role(kind) {
+            Role::Endpoints => find(ConditionType::Accepted)
                 .filter(|accepted| !is_good(accepted))
                 .or_else(|| find(ConditionType::Programmed)),
-            Kind::DnsZone
-            | Kind::ARecord
-            | Kind::AaaaRecord
-            | Kind::CnameRecord
-            | Kind::TxtRecord
-            | Kind::MxRecord
-            | Kind::NsRecord
-            | Kind::SrvRecord
-            | Kind::CaaRecord
-            | Kind::PtrRecord => find(ConditionType::Ready),
+            Role::Zone | Role::Record => find(ConditionType::Ready),
         };
         main.and_then(|main| {
             Some(MainCondition {
@@ -138,6 +133,11 @@ impl StatusCache {
             Some(last) => last.wanted != wanted || last.stored != self.observed.digest,
             None => self.observed.digest != wanted,
         }
+    }
+
+    /// Whether the object has a condition of ours, or is about to.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.last_written.is_some() || !self.observed.is_blank()
     }
 
     /// Whether something else stands there than what we wrote last.

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use bindery_api::{DesiredRecord, DesiredZone, EndpointResult, Role, Spec, role};
 use bindery_core::selector::{LabelIndex, Labels, Selector};
 use bindery_core::{Group, Id, Kind, Name, ObjectRef, Problem, SmallSet, ZoneKey, compact};
 
 use crate::groups::Groups;
 use crate::meta::Meta;
 use crate::names::NameIndex;
-use crate::reading::{DesiredRecord, DesiredZone, Endpoint, Object, Spec};
+use crate::reading::Object;
 use crate::zones::{ZoneBook, ZoneEntry, ZoneView};
 
 /// All declared objects in a lean form.
@@ -41,7 +42,7 @@ pub(crate) struct RecordEntry {
 #[derive(Debug)]
 pub(crate) struct EndpointEntry {
     pub(crate) meta: Meta,
-    pub(crate) desired: Box<[Endpoint]>,
+    pub(crate) desired: Box<[EndpointResult]>,
 }
 
 impl Catalog {
@@ -110,11 +111,15 @@ impl Catalog {
         };
         let id = Id::clone(&meta.object);
         affected.insert(Id::clone(&id));
-        if object.kind == Kind::DnsZone {
-            self.change_zone(&id, None, &mut affected);
-        } else if let Some(meta) = self.take_record(&id).or_else(|| self.take_endpoints(&id))
-            && !meta.published.is_empty()
-        {
+        let gone = match role(object.kind) {
+            Role::Zone => {
+                self.change_zone(&id, None, &mut affected);
+                None
+            }
+            Role::Record => self.take_record(&id),
+            Role::Endpoints => self.take_endpoints(&id),
+        };
+        if let Some(meta) = gone.filter(|meta| !meta.published.is_empty()) {
             self.tombstones.insert(id, meta);
         }
         affected
@@ -137,18 +142,10 @@ impl Catalog {
     }
 
     fn meta_mut(&mut self, object: &ObjectRef) -> Option<&mut Meta> {
-        match object.kind {
-            Kind::DnsZone => self.zones.meta_mut(object),
-            Kind::DnsEndpoint => self.endpoints.get_mut(object).map(|one| &mut one.meta),
-            Kind::ARecord
-            | Kind::AaaaRecord
-            | Kind::CnameRecord
-            | Kind::TxtRecord
-            | Kind::MxRecord
-            | Kind::NsRecord
-            | Kind::SrvRecord
-            | Kind::CaaRecord
-            | Kind::PtrRecord => self.records.get_mut(object).map(|one| &mut one.meta),
+        match role(object.kind) {
+            Role::Zone => self.zones.meta_mut(object),
+            Role::Endpoints => self.endpoints.get_mut(object).map(|one| &mut one.meta),
+            Role::Record => self.records.get_mut(object).map(|one| &mut one.meta),
         }
     }
 
@@ -163,18 +160,10 @@ impl Catalog {
         let zone = || self.zones.get(object).map(|entry| &entry.meta);
         let record = || self.records.get(object).map(|entry| &entry.meta);
         let endpoints = || self.endpoints.get(object).map(|entry| &entry.meta);
-        match object.kind {
-            Kind::DnsZone => zone(),
-            Kind::DnsEndpoint => endpoints(),
-            Kind::ARecord
-            | Kind::AaaaRecord
-            | Kind::CnameRecord
-            | Kind::TxtRecord
-            | Kind::MxRecord
-            | Kind::NsRecord
-            | Kind::SrvRecord
-            | Kind::CaaRecord
-            | Kind::PtrRecord => record(),
+        match role(object.kind) {
+            Role::Zone => zone(),
+            Role::Endpoints => endpoints(),
+            Role::Record => record(),
         }
     }
 
@@ -188,21 +177,13 @@ impl Catalog {
             uid: "".into(),
         };
         let same = |id: &&Id| id.kind == kind && *id.namespace == *namespace && *id.name == *name;
-        let first = match kind {
-            Kind::DnsZone => self
+        let first = match role(kind) {
+            Role::Zone => self
                 .zones
                 .named(&from.namespace, name)
                 .map(|zone| &zone.meta.object),
-            Kind::DnsEndpoint => self.endpoints.range(from..).next().map(|(id, _)| id),
-            Kind::ARecord
-            | Kind::AaaaRecord
-            | Kind::CnameRecord
-            | Kind::TxtRecord
-            | Kind::MxRecord
-            | Kind::NsRecord
-            | Kind::SrvRecord
-            | Kind::CaaRecord
-            | Kind::PtrRecord => self.records.range(from..).next().map(|(id, _)| id),
+            Role::Endpoints => self.endpoints.range(from..).next().map(|(id, _)| id),
+            Role::Record => self.records.range(from..).next().map(|(id, _)| id),
         };
         first.filter(same).cloned()
     }
@@ -295,7 +276,7 @@ impl Catalog {
     fn upsert_endpoints(
         &mut self,
         meta: Meta,
-        desired: Box<[Endpoint]>,
+        desired: Box<[EndpointResult]>,
         affected: &mut BTreeSet<Id>,
     ) {
         let id = Id::clone(&meta.object);

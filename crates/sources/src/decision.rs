@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
-use bindery_api::DeclaredEndpoint;
+use bindery_api::{DeclaredEndpoint, DesiredRecord, DesiredZone};
 use bindery_core::{
     Claim, Declaration, Group, GroupDeclaration, Id, Name, ObjectRef, Problem, Record, RecordData,
     RecordKey, RecordType, ZoneKey, reason::Reason,
@@ -11,7 +11,6 @@ use bindery_core::{
 
 use crate::catalog::{Catalog, EndpointEntry, RecordEntry};
 use crate::meta::{CLUSTER, Life, Meta};
-use crate::reading::{DesiredRecord, DesiredZone};
 use crate::recording::{self, MetadataPatch};
 use crate::zones::{Precedence, ZoneEntry};
 

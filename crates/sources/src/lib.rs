@@ -18,12 +18,13 @@ mod seal;
 mod tests;
 mod zones;
 
+pub use bindery_api::Spec;
 pub use bindery_core::Id;
 pub use catalog::Catalog;
 pub use cause::{Cause, Stays};
 pub use decision::{Decision, IsAvailable, KEPT, NextAct};
 pub use groups::Groups;
 pub use meta::{Life, Meta, sealed};
-pub use reading::{Object, Spec};
+pub use reading::Object;
 pub use recording::MetadataPatch;
 pub use zones::{Precedence, ZoneView};

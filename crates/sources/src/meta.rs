@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use bindery_api::{Role, Scope, info, role};
 use bindery_core::{Adoption, Group, Kind, Name, ObjectRef, Record, RecordKey, ZoneKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
@@ -113,13 +114,17 @@ struct Uncommon {
 }
 
 impl Meta {
-    /// What is kept of this object's metadata; `None` where it has no name, namespace or UID, which
-    /// no API server gives out.
+    /// What is kept of this object's metadata; `None` where it has no name or UID, or no namespace though
+    /// its kind has them, which no API server gives out.
     #[must_use]
     pub fn read(kind: Kind, meta: &ObjectMeta) -> Option<Self> {
+        let namespace = match info(kind).scope {
+            Scope::Namespaced => meta.namespace.as_deref()?,
+            Scope::Cluster => "",
+        };
         let object = ObjectRef {
             kind,
-            namespace: meta.namespace.as_deref()?.into(),
+            namespace: namespace.into(),
             name: meta.name.as_deref()?.into(),
             uid: meta.uid.as_deref()?.into(),
         };
@@ -354,12 +359,16 @@ impl Meta {
         if one.is_empty() {
             return other.into();
         }
-        if self.object.kind == Kind::DnsZone {
-            let all = parse_zones(one).chain(parse_zones(other));
-            return owned_zones_text(&all.collect()).into();
+        match role(self.object.kind) {
+            Role::Zone => {
+                let all = parse_zones(one).chain(parse_zones(other));
+                owned_zones_text(&all.collect()).into()
+            }
+            Role::Record | Role::Endpoints => {
+                let all = parse_records(one).into_iter().chain(parse_records(other));
+                text(all.collect()).into()
+            }
         }
-        let all = parse_records(one).into_iter().chain(parse_records(other));
-        text(all.collect()).into()
     }
 
     /// The zones that a zone object owns, that is has or may have on servers.

@@ -1,18 +1,9 @@
 //! Objects as the API gives them, read into what decisions need.
 
-use std::sync::Arc;
-
-use bindery_api::bindy::v1beta1::{
-    ARecordSpec, AaaaRecordSpec, CaaRecordSpec, CnameRecordSpec, DnsZoneSpec, MxRecordSpec,
-    NsRecordSpec, PtrRecordSpec, SrvRecordSpec, TxtRecordSpec,
-};
-use bindery_api::externaldns::v1alpha1::DnsEndpointSpec;
-use bindery_api::{DeclaredEndpoint, RecordSpec};
-use bindery_core::selector::{Labels, Selector};
-use bindery_core::zones::Tenancy;
-use bindery_core::{Kind, Name, Problem, Record, RecordData};
+use bindery_api::{Spec, info};
+use bindery_core::Kind;
+use bindery_core::selector::Labels;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::meta::Meta;
@@ -27,54 +18,6 @@ pub struct Object {
     /// What it asks for.
     pub spec: Spec,
 }
-
-/// What an object asks for.
-#[derive(Clone, Debug)]
-pub enum Spec {
-    /// A zone, or what is wrong with it.
-    Zone(Result<DesiredZone, Box<[Problem]>>),
-    /// A record.
-    Record(DesiredRecord),
-    /// Endpoints, each of them on its own, or what is wrong with it.
-    Endpoints(Box<[Endpoint]>),
-}
-
-/// What a zone object asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DesiredZone {
-    /// The apex.
-    pub name: Name,
-    /// The TTL of records that set none.
-    pub ttl: u32,
-    /// Which records belong to it; any may match.
-    pub selectors: Box<[Selector]>,
-    /// SOA, NS and glue.
-    pub records: Box<[Record]>,
-    /// Whether what others write into it is removed.
-    pub tenancy: Tenancy,
-    /// The clusters that it names, each after the field that does.
-    pub clusters: Box<[(&'static str, String)]>,
-    /// Fields that it sets and that this version does not act on.
-    pub ignored: Box<[&'static str]>,
-    /// Fields that it sets and that are acted on only where Bindery serves the zone.
-    pub hosted_only: Box<[&'static str]>,
-}
-
-/// What a record object asks for, whatever its zone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DesiredRecord {
-    /// The name as its author wrote it.
-    pub name: Box<str>,
-    /// The TTL, where it sets one.
-    pub ttl: Option<u32>,
-    /// The values, all of one type, or what is wrong.
-    pub data: Result<Arc<[RecordData]>, Box<[Problem]>>,
-    /// The name of the zone object that it wants to belong to.
-    pub zone_ref: Option<Box<str>>,
-}
-
-/// What one endpoint asks for, or what is wrong with it.
-pub type Endpoint = Result<DeclaredEndpoint, Box<[Problem]>>;
 
 impl Object {
     /// Reads an object of a kind. `None` where it has no identity, which no API server gives out.
@@ -97,83 +40,9 @@ impl Object {
     #[must_use]
     pub fn new(meta: Meta, labels: Labels, spec: Value) -> Self {
         Self {
-            spec: match meta.object.kind {
-                Kind::DnsZone => Spec::Zone(zone(spec)),
-                Kind::ARecord => record::<ARecordSpec>(spec),
-                Kind::AaaaRecord => record::<AaaaRecordSpec>(spec),
-                Kind::CnameRecord => record::<CnameRecordSpec>(spec),
-                Kind::TxtRecord => record::<TxtRecordSpec>(spec),
-                Kind::MxRecord => record::<MxRecordSpec>(spec),
-                Kind::NsRecord => record::<NsRecordSpec>(spec),
-                Kind::SrvRecord => record::<SrvRecordSpec>(spec),
-                Kind::CaaRecord => record::<CaaRecordSpec>(spec),
-                Kind::PtrRecord => record::<PtrRecordSpec>(spec),
-                Kind::DnsEndpoint => Spec::Endpoints(endpoints(spec)),
-            },
+            spec: (info(meta.object.kind).read)(spec),
             meta,
             labels,
         }
     }
-}
-
-fn zone(spec: Value) -> Result<DesiredZone, Box<[Problem]>> {
-    let zone = typed::<DnsZoneSpec>(spec)?.declared()?;
-    Ok(DesiredZone {
-        records: zone.records().into(),
-        tenancy: zone.tenancy,
-        clusters: zone.clusters.into(),
-        ignored: zone.ignored.into(),
-        hosted_only: zone.hosted_only.into(),
-        name: zone.name,
-        ttl: zone.ttl,
-        selectors: zone.selectors.into(),
-    })
-}
-
-fn record<S: RecordSpec + Default>(spec: Value) -> Spec {
-    let desired = |name: &str, zone: Option<&str>| DesiredRecord {
-        name: name.into(),
-        ttl: None,
-        data: Ok(Arc::default()),
-        zone_ref: zone.map(Into::into),
-    };
-    Spec::Record(match typed::<S>(spec) {
-        Err(problems) => DesiredRecord {
-            data: Err(problems),
-            ..desired("", None)
-        },
-        Ok(spec) => {
-            let desired = desired(spec.name(), spec.zone_ref());
-            match spec.declared() {
-                Ok(record) => DesiredRecord {
-                    ttl: record.ttl,
-                    data: Ok(record.data.into()),
-                    ..desired
-                },
-                Err(problems) => DesiredRecord {
-                    data: Err(problems.into()),
-                    ..desired
-                },
-            }
-        }
-    })
-}
-
-fn endpoints(spec: Value) -> Box<[Endpoint]> {
-    match typed::<DnsEndpointSpec>(spec) {
-        Err(problems) => [Err(problems)].into(),
-        Ok(spec) => spec
-            .declared()
-            .into_iter()
-            .map(|endpoint| endpoint.map_err(Into::into))
-            .collect(),
-    }
-}
-
-/// One object with a field of the wrong sort must not keep the others from being read.
-fn typed<S: DeserializeOwned + Default>(spec: Value) -> Result<S, Box<[Problem]>> {
-    if spec.is_null() {
-        return Ok(S::default());
-    }
-    serde_json::from_value(spec).map_err(|error| [Problem::invalid("spec", error)].into())
 }

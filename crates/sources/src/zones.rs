@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use bindery_api::DesiredZone;
 use bindery_core::selector::Index;
 use bindery_core::zones::Tenancy;
 use bindery_core::{Group, Id, Name, Problem, Record, SmallSet, ZoneKey};
 
 use crate::meta::{Life, Meta};
-use crate::reading::DesiredZone;
 
 /// What may be in zones that their authors have to correct.
 #[derive(Debug)]

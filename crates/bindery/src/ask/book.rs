@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bindery_api::{Role, role};
 use bindery_core::{Group, Kind, Name, ObjectRef, ZoneKey};
 use bindery_sources::{
     Catalog, Decision, Groups, Id, IsAvailable, Life, Meta, MetadataPatch, Precedence, ZoneView,
@@ -55,12 +56,12 @@ impl Book {
 
     /// All zone objects.
     pub(super) fn zones(&self) -> impl Iterator<Item = (&Id, &Thing)> {
-        self.of(|kind| kind == Kind::DnsZone)
+        self.of(|kind| role(kind) == Role::Zone)
     }
 
     /// All records and endpoints.
     pub(super) fn claimants(&self) -> impl Iterator<Item = (&Id, &Thing)> {
-        self.of(|kind| kind != Kind::DnsZone)
+        self.of(|kind| role(kind) != Role::Zone)
     }
 
     fn of(&self, wanted: impl Fn(Kind) -> bool) -> impl Iterator<Item = (&Id, &Thing)> {

@@ -57,10 +57,10 @@ impl Thing {
             let name = metadata.name.as_deref().unwrap_or_default();
             format!("the status of {}/{name} cannot be read", kind.as_str())
         })?;
-        let key = RowKey::new(kind.as_str(), &glimpse);
+        let key = RowKey::new(kind, &glimpse);
         Ok(Self {
             kind,
-            row: Row::new(key.group, &glimpse),
+            row: Row::new(key.role, &glimpse),
             metadata,
             spec,
             status,

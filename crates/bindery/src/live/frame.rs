@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::row::{Group, Mood, Row, RowKey};
+use bindery_api::Role;
+
+use super::row::{Mood, Row, RowKey};
 use crate::folder::News;
 use crate::surroundings;
 
@@ -60,16 +62,16 @@ pub(crate) fn frame(rows: &BTreeMap<RowKey, Row>, news: &News, canvas: Canvas) -
 }
 
 fn summary(rows: &BTreeMap<RowKey, Row>, news: &News) -> String {
-    let count = |group: Group| rows.keys().filter(|key| key.group == group).count();
+    let count = |role: Role| rows.keys().filter(|key| key.role == role).count();
     let bad = rows.values().filter(|row| row.mood != Mood::Good).count();
     let state = match bad {
         0 => "all ready".to_owned(),
         bad => format!("{bad} not ready"),
     };
     let parts = [
-        plural(count(Group::Zone), "zone"),
-        plural(count(Group::Record), "record"),
-        plural(count(Group::Endpoint), "endpoint"),
+        plural(count(Role::Zone), "zone"),
+        plural(count(Role::Record), "record"),
+        plural(count(Role::Endpoints), "endpoint"),
         format!("from {}", plural(news.files, "file")),
     ];
     if rows.is_empty() {
@@ -204,10 +206,10 @@ mod tests {
         let rows = text.lines().map(|line| {
             let words: Vec<&str> = line.split(' ').collect();
             let (kind, name) = words[0].split_once('/').expect("an object is `kind/name`");
-            let group = match kind {
-                "dnszone" => Group::Zone,
-                "dnsendpoint" => Group::Endpoint,
-                _ => Group::Record,
+            let role = match kind {
+                "dnszone" => Role::Zone,
+                "dnsendpoint" => Role::Endpoints,
+                _ => Role::Record,
             };
             let mood = if words[1] == "Ready" {
                 Mood::Good
@@ -215,7 +217,7 @@ mod tests {
                 Mood::Bad
             };
             let key = RowKey {
-                group,
+                role,
                 kind: kind.to_owned(),
                 namespace: "default".to_owned(),
                 name: name.to_owned(),

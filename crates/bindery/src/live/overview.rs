@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use bindery_core::Kind;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -38,12 +39,12 @@ pub(crate) struct Overview {
     news: watch::Receiver<News>,
     rows: BTreeMap<RowKey, Row>,
     /// Objects of the list that is coming in.
-    seen: BTreeMap<String, BTreeSet<RowKey>>,
+    seen: BTreeMap<Kind, BTreeSet<RowKey>>,
     told: Vec<Problem>,
     canvas: Canvas,
 }
 
-type Events = SelectAll<BoxStream<'static, (String, watcher::Event<Glimpse>)>>;
+type Events = SelectAll<BoxStream<'static, (Kind, watcher::Event<Glimpse>)>>;
 
 impl Overview {
     /// A view of the folder's news and the API's objects.
@@ -79,7 +80,7 @@ impl Overview {
                 }
                 Some((kind, event)) = events.next() => {
                     dirty = true;
-                    self.take(&kind, event);
+                    self.take(kind, event);
                 }
             }
         }
@@ -94,18 +95,18 @@ impl Overview {
         out::show(frame(&self.rows, &news, self.canvas));
     }
 
-    fn take(&mut self, kind: &str, event: watcher::Event<Glimpse>) {
+    fn take(&mut self, kind: Kind, event: watcher::Event<Glimpse>) {
         match event {
             watcher::Event::Init => {
-                self.seen.insert(kind.to_owned(), BTreeSet::new());
+                self.seen.insert(kind, BTreeSet::new());
             }
             watcher::Event::InitApply(object) => {
                 let key = self.put(kind, &object);
-                self.seen.entry(kind.to_owned()).or_default().insert(key);
+                self.seen.entry(kind).or_default().insert(key);
             }
             watcher::Event::InitDone => {
-                let seen = self.seen.remove(kind).unwrap_or_default();
-                let lower = kind.to_lowercase();
+                let seen = self.seen.remove(&kind).unwrap_or_default();
+                let lower = kind.as_str().to_lowercase();
                 let gone: Vec<RowKey> = self
                     .rows
                     .keys()
@@ -123,9 +124,9 @@ impl Overview {
         }
     }
 
-    fn put(&mut self, kind: &str, object: &Glimpse) -> RowKey {
+    fn put(&mut self, kind: Kind, object: &Glimpse) -> RowKey {
         let key = RowKey::new(kind, object);
-        let row = Row::new(key.group, object);
+        let row = Row::new(key.role, object);
         let before = self.rows.get(&key);
         if before != Some(&row) {
             let shown = |row: &Row| format!("{} {} {}", key.text(), row.word, row.detail);
@@ -165,15 +166,16 @@ impl Overview {
 
 /// Events of all kinds of ours, with the kind.
 fn watch_all(client: &Client) -> Events {
-    let streams = bindery_api::crds().into_iter().map(|crd| {
-        let kind = crd.spec.names.kind.clone();
-        let api: Api<Glimpse> = Api::all_with(client.clone(), &resource(&crd));
-        let named = kind.clone();
+    let streams = bindery_api::KINDS.iter().map(|row| {
+        let (kind, word) = (row.kind, row.kind.as_str());
+        let api: Api<Glimpse> = Api::all_with(client.clone(), &(row.resource)());
         watcher(api, watcher::Config::default())
             .default_backoff()
-            .inspect_err(move |error| tracing::debug!(%error, kind, "the view lost its watch"))
+            .inspect_err(
+                move |error| tracing::debug!(%error, kind = word, "the view lost its watch"),
+            )
             .filter_map(async |event| event.ok())
-            .map(move |event| (named.clone(), event))
+            .map(move |event| (kind, event))
             .boxed()
     });
     streams.collect()

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use bindery_api::{Role, role};
+use bindery_core::Kind;
 use bindery_kube::trimmed_metadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DynamicResourceScope};
@@ -77,18 +79,10 @@ impl Resource for Glimpse {
 /// Which object a line is about. Zones come first, then records, then endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RowKey {
-    pub(crate) group: Group,
+    pub(crate) role: Role,
     pub(crate) kind: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
-}
-
-/// What kind of thing an object declares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Group {
-    Zone,
-    Record,
-    Endpoint,
 }
 
 /// How an object is.
@@ -112,15 +106,10 @@ pub(crate) struct Row {
 
 impl RowKey {
     /// The key of an object of `kind`.
-    pub(crate) fn new(kind: &str, object: &Glimpse) -> Self {
-        let group = match kind {
-            "DNSZone" => Group::Zone,
-            "DNSEndpoint" => Group::Endpoint,
-            _ => Group::Record,
-        };
+    pub(crate) fn new(kind: Kind, object: &Glimpse) -> Self {
         Self {
-            group,
-            kind: kind.to_lowercase(),
+            role: role(kind),
+            kind: kind.as_str().to_lowercase(),
             namespace: object.namespace().unwrap_or_default(),
             name: object.name_any(),
         }
@@ -134,8 +123,8 @@ impl RowKey {
 
 impl Row {
     /// What the object's status says.
-    pub(crate) fn new(group: Group, object: &Glimpse) -> Self {
-        let row = Self::plain(group, object);
+    pub(crate) fn new(role: Role, object: &Glimpse) -> Self {
+        let row = Self::plain(role, object);
         let conditions = object.status.conditions.iter();
         let mut held =
             conditions.filter(|found| found.r#type == "Guarded" && found.status == "True");
@@ -157,9 +146,9 @@ impl Row {
         }
     }
 
-    fn plain(group: Group, object: &Glimpse) -> Self {
+    fn plain(role: Role, object: &Glimpse) -> Self {
         let silent = Condition::default();
-        let said = condition(group, &object.status.conditions).unwrap_or(&silent);
+        let said = condition(role, &object.status.conditions).unwrap_or(&silent);
         let is_current = said.observed_generation == object.metadata.generation;
         if object.metadata.deletion_timestamp.is_some() {
             // What still holds it is of interest, how good it was is not.
@@ -179,7 +168,7 @@ impl Row {
         let (mood, word, detail) = match &*said.status {
             // What is said about an older version of the object says nothing about this one.
             "True" | "False" if !is_current => (Mood::Waiting, "Pending".to_owned(), String::new()),
-            "True" => (Mood::Good, said.r#type.clone(), detail(group, object)),
+            "True" => (Mood::Good, said.r#type.clone(), detail(role, object)),
             "False" => (Mood::Bad, said.reason.clone(), said.message.clone()),
             _ => (Mood::Waiting, "Pending".to_owned(), said.message.clone()),
         };
@@ -200,29 +189,29 @@ impl Row {
 }
 
 /// The condition that sums the others up.
-fn condition(group: Group, conditions: &[Condition]) -> Option<&Condition> {
+fn condition(role: Role, conditions: &[Condition]) -> Option<&Condition> {
     let find = |kind: &str| conditions.iter().find(|found| found.r#type == kind);
-    match group {
-        Group::Zone | Group::Record => find("Ready"),
-        Group::Endpoint => {
+    match role {
+        Role::Zone | Role::Record => find("Ready"),
+        Role::Endpoints => {
             let refused = find("Accepted").filter(|accepted| accepted.status == "False");
             refused.or_else(|| find("Programmed"))
         }
     }
 }
 
-fn detail(group: Group, object: &Glimpse) -> String {
+fn detail(role: Role, object: &Glimpse) -> String {
     let annotations = object.annotations();
     let published = annotations.get(PUBLISHED).map(|lines| published(lines));
-    match group {
-        Group::Zone => object.spec.zone_name.clone().unwrap_or_default(),
-        Group::Record => {
+    match role {
+        Role::Zone => object.spec.zone_name.clone().unwrap_or_default(),
+        Role::Record => {
             let zone = object.status.zone.as_deref().unwrap_or_default();
             format!("{zone} {}", published.unwrap_or_default())
                 .trim()
                 .to_owned()
         }
-        Group::Endpoint => published.unwrap_or_default(),
+        Role::Endpoints => published.unwrap_or_default(),
     }
 }
 
@@ -264,8 +253,9 @@ mod tests {
              status: {status}}}"
         );
         let object: Glimpse = serde_saphyr::from_str(&text).expect("a fixture is YAML");
-        let key = RowKey::new(kind, &object);
-        let row = Row::new(key.group, &object);
+        let kind = Kind::ALL.into_iter().find(|one| one.as_str() == kind);
+        let key = RowKey::new(kind.expect("a kind of ours"), &object);
+        let row = Row::new(key.role, &object);
         format!("{} {} {}", key.text(), row.word, row.detail)
     }
 

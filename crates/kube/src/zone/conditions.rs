@@ -9,7 +9,7 @@ use bindery_sources::meta::{ABANDON, ALLOW_PLAN};
 use bindery_sources::{Cause, Life, Precedence};
 use serde_json::{Value, json};
 
-use super::Observed;
+use super::observe::Observed;
 use crate::cluster::definition;
 use crate::context::{GroupConfig, Management};
 use crate::state::State;

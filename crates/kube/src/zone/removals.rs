@@ -5,8 +5,10 @@ use std::sync::Arc;
 use bindery_api::time_text;
 use bindery_core::Moment;
 use bindery_core::zones::Noted;
+use bindery_sources::Id;
 use serde_json::{Value, json};
 
+use crate::state::State;
 use crate::status::moment;
 
 /// Removals that are written down, and when.
@@ -70,6 +72,15 @@ impl Note {
         } else {
             Arc::clone(&self.noted)
         }
+    }
+}
+
+/// What a zone object's status says of removals counts at the first sight of the object; later this run knows
+/// better.
+pub(crate) fn recall(state: &mut State, object: &Id, note: Option<Note>) {
+    let progress = state.zones.entry(Id::clone(object)).or_default();
+    if progress.note.is_none() {
+        progress.note = note;
     }
 }
 

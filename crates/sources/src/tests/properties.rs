@@ -6,8 +6,8 @@ use bindery_core::{Kind, Name, ObjectRef, Record};
 use proptest::prelude::*;
 
 use super::{object, said};
-use crate::reading::DesiredZone;
 use crate::{Catalog, Id, Life, Object, Precedence, Spec};
+use bindery_api::DesiredZone;
 
 /// Something that happens to one object; a later event of the same object has a higher version.
 #[derive(Clone, Debug)]

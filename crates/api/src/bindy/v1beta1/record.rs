@@ -1,14 +1,12 @@
-//! The nine record kinds.
+//! The record kinds, each in its own file: its fields, and what record data they make.
 //!
 //! Every field has a default on the Rust side, so that one odd object in a cluster cannot keep the
 //! others from being read; what must be there is said by the schema and by the conversion.
 
-use kube::CustomResource;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use bindery_core::record::DataProblem;
+use bindery_core::{Problem, RecordData};
 
-use super::status::RecordStatus;
-use crate::schema;
+use crate::convert::Reading;
 
 /// Declares one kind: what all kinds share stands here once, the rest at the call.
 macro_rules! record_kind {
@@ -20,6 +18,13 @@ macro_rules! record_kind {
         name $name_doc:tt,
         { $($fields:tt)* }
     ) => {
+        use kube::CustomResource;
+        use schemars::JsonSchema;
+        use serde::{Deserialize, Serialize};
+
+        use crate::bindy::v1beta1::RecordStatus;
+        use crate::schema;
+
         #[doc = concat!("What ", $kind, " is to publish.")]
         #[derive(CustomResource, Deserialize, Serialize, JsonSchema)]
         #[derive(Clone, Debug, Default, PartialEq)]
@@ -74,157 +79,80 @@ macro_rules! record_kind {
     };
 }
 
-record_kind! {
-    #[schemars(extend("x-kubernetes-validations" = schema::either_ipv4()))]
-    ARecordSpec, "ARecord", "ARecord", "arecords", "a",
-    "IPv4 addresses of a name.",
-    columns ["Addresses" ".status.addresses" "string"],
-    required ["name"],
-    name r#"The name inside the zone. "@" or nothing stands for the zone itself."#,
-    {
-        /// The IPv4 address, when there is one.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(schema_with = "schema::ipv4")]
-        pub ipv4_address: Option<String>,
+/// Says what record data the fields of a kind make.
+macro_rules! record_spec {
+    ($spec:ident, $kind:ident, $type:ident, |$self:ident, $reading:ident| $data:expr) => {
+        impl crate::RecordSpec for $spec {
+            const KIND: bindery_core::Kind = bindery_core::Kind::$kind;
+            const TYPE: bindery_core::RecordType = bindery_core::RecordType::$type;
 
-        /// The IPv4 addresses, when there are several.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(schema_with = "schema::ipv4_list")]
-        pub ipv4_addresses: Option<Vec<String>>,
-    }
+            fn name(&self) -> &str {
+                &self.name
+            }
+
+            fn ttl(&self) -> Option<i64> {
+                self.ttl
+            }
+
+            fn zone_ref(&self) -> Option<&str> {
+                self.zone_ref.as_deref().filter(|name| !name.is_empty())
+            }
+
+            fn data(&self) -> Result<Vec<bindery_core::RecordData>, Vec<bindery_core::Problem>> {
+                let $self = self;
+                let mut reading = crate::convert::Reading::default();
+                let $reading = &mut reading;
+                let data = $data;
+                reading.end(data)
+            }
+        }
+    };
 }
 
-record_kind! {
-    #[schemars(extend("x-kubernetes-validations" = schema::either_ipv6()))]
-    AaaaRecordSpec, "AaaaRecord", "AAAARecord", "aaaarecords", "aaaa",
-    "IPv6 addresses of a name.",
-    columns ["Addresses" ".status.addresses" "string"],
-    required ["name"],
-    name r#"The name inside the zone. "@" or nothing stands for the zone itself."#,
-    {
-        /// The IPv6 address, when there is one.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(schema_with = "schema::ipv6")]
-        pub ipv6_address: Option<String>,
+mod a;
+mod aaaa;
+mod caa;
+mod cname;
+mod mx;
+mod ns;
+mod ptr;
+mod srv;
+mod txt;
 
-        /// The IPv6 addresses, when there are several.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(schema_with = "schema::ipv6_list")]
-        pub ipv6_addresses: Option<Vec<String>>,
-    }
-}
+pub use a::{ARecord, ARecordSpec};
+pub use aaaa::{AaaaRecord, AaaaRecordSpec};
+pub use caa::{CaaRecord, CaaRecordSpec};
+pub use cname::{CnameRecord, CnameRecordSpec};
+pub use mx::{MxRecord, MxRecordSpec};
+pub use ns::{NsRecord, NsRecordSpec};
+pub use ptr::{PtrRecord, PtrRecordSpec};
+pub use srv::{SrvRecord, SrvRecordSpec};
+pub use txt::{TxtRecord, TxtRecordSpec};
 
-record_kind! {
-    CnameRecordSpec, "CnameRecord", "CNAMERecord", "cnamerecords", "cname",
-    "An alias of another name.",
-    columns ["Target" ".spec.target" "string"],
-    required ["name", "target"],
-    name r#"The name inside the zone. "@" or nothing stands for the zone itself."#,
-    {
-        /// The full name that this name is an alias of. The trailing dot is optional.
-        #[schemars(schema_with = "schema::name")]
-        pub target: String,
-    }
-}
-
-record_kind! {
-    TxtRecordSpec, "TxtRecord", "TXTRecord", "txtrecords", "txt",
-    "Text of a name.",
-    columns [],
-    required ["name", "text"],
-    name r#"The name inside the zone. "@" or nothing stands for the zone itself."#,
-    {
-        /// The character-strings of one TXT record, in order. One longer than 255 bytes is cut.
-        #[schemars(schema_with = "schema::text")]
-        pub text: Vec<String>,
-    }
-}
-
-record_kind! {
-    MxRecordSpec, "MxRecord", "MXRecord", "mxrecords", "mx",
-    "A mail server of a name.",
-    columns ["Priority" ".spec.priority" "integer", "Mail Server" ".spec.mailServer" "string"],
-    required ["name", "priority", "mailServer"],
-    name r#"The name inside the zone. "@" or nothing stands for the zone itself."#,
-    {
-        /// Mail servers of lower priority are tried first.
-        #[schemars(schema_with = "schema::number::<0, 65_535>")]
-        pub priority: i64,
-
-        /// The full name of the mail server. A single dot says that the name takes no mail.
-        #[schemars(schema_with = "schema::name")]
-        pub mail_server: String,
-    }
-}
-
-record_kind! {
-    NsRecordSpec, "NsRecord", "NSRecord", "nsrecords", "nsr",
-    "A name server of a delegated name.",
-    columns ["Nameserver" ".spec.nameserver" "string"],
-    required ["name", "nameserver"],
-    name r#"The name inside the zone. "@" or nothing stands for the zone itself."#,
-    {
-        /// The full name of the name server.
-        #[schemars(schema_with = "schema::name")]
-        pub nameserver: String,
-    }
-}
-
-record_kind! {
-    SrvRecordSpec, "SrvRecord", "SRVRecord", "srvrecords", "srv",
-    "Host and port of a service.",
-    columns ["Target" ".spec.target" "string", "Port" ".spec.port" "integer"],
-    required ["name", "priority", "weight", "port", "target"],
-    name r#"The name inside the zone. "@" or nothing stands for the zone itself."#,
-    {
-        /// Targets of lower priority are tried first.
-        #[schemars(schema_with = "schema::number::<0, 65_535>")]
-        pub priority: i64,
-
-        /// The share of a target among those of the same priority.
-        #[schemars(schema_with = "schema::number::<0, 65_535>")]
-        pub weight: i64,
-
-        /// The port of the service.
-        #[schemars(schema_with = "schema::number::<0, 65_535>")]
-        pub port: i64,
-
-        /// The full name of the host. A single dot says that there is no such service.
-        #[schemars(schema_with = "schema::name")]
-        pub target: String,
-    }
-}
-
-record_kind! {
-    CaaRecordSpec, "CaaRecord", "CAARecord", "caarecords", "caa",
-    "Who may issue certificates for a name.",
-    columns ["Tag" ".spec.tag" "string", "Value" ".spec.value" "string"],
-    required ["name", "flags", "tag", "value"],
-    name r#"The name inside the zone. "@" or nothing stands for the zone itself."#,
-    {
-        /// 128 makes the property critical, 0 does not.
-        #[schemars(schema_with = "schema::number::<0, 255>")]
-        pub flags: i64,
-
-        /// The property: issue, issuewild, iodef or another made of letters and digits.
-        #[schemars(schema_with = "schema::caa_tag")]
-        pub tag: String,
-
-        /// The property's value, such as letsencrypt.org.
-        #[schemars(length(max = 4096))]
-        pub value: String,
-    }
-}
-
-record_kind! {
-    PtrRecordSpec, "PtrRecord", "PTRRecord", "ptrrecords", "ptr",
-    "The name of an address.",
-    columns ["Target" ".spec.target" "string"],
-    required ["name", "target"],
-    name "The host part of the address inside the zone, such as 1 in 2.0.192.in-addr.arpa.",
-    {
-        /// The full name that the address has.
-        #[schemars(schema_with = "schema::name")]
-        pub target: String,
+/// The addresses of a record that gives either one or a list of them.
+fn addresses(
+    reading: &mut Reading,
+    [one_field, many_field]: [&str; 2],
+    given: (Option<&str>, Option<&[String]>),
+    parse: impl Fn(&str) -> Result<RecordData, DataProblem>,
+) -> Option<Vec<RecordData>> {
+    match given {
+        (Some(one), None) => {
+            let data = reading.take(format!("spec.{one_field}"), parse(one))?;
+            Some(vec![data])
+        }
+        (None, Some(many)) if !many.is_empty() => many
+            .iter()
+            .enumerate()
+            .map(|(at, text)| reading.take(format!("spec.{many_field}[{at}]"), parse(text)))
+            // Every bad address is reported, not only the first.
+            .collect::<Vec<_>>()
+            .into_iter()
+            .collect(),
+        (None, _) | (Some(_), Some(_)) => {
+            let message = format!("set exactly one of {one_field} and {many_field}");
+            reading.problems.push(Problem::invalid("spec", message));
+            None
+        }
     }
 }

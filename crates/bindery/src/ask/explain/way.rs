@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use bindery_api::{Role, role};
 use bindery_core::selector::{Labels, Selector, Test};
 use bindery_core::{Claim, Name, Problem, Reason, Record, RecordData};
 use bindery_sources::meta::{FINALIZER, PUBLISHED};
@@ -151,7 +152,7 @@ fn zone(book: &Book, thing: &Thing, decision: &Decision) -> Said {
     let is_whole = lines.is_empty();
     let labels = thing.metadata.labels.clone().unwrap_or_default();
     if decision.zones.is_empty() {
-        if thing.kind != bindery_core::Kind::DnsEndpoint {
+        if role(thing.kind) == Role::Record {
             lines.push(format!("its labels: {}", show_labels(&labels)));
             let here = book
                 .zones()
@@ -177,7 +178,7 @@ fn zone(book: &Book, thing: &Thing, decision: &Decision) -> Said {
 
 /// Why an object is in a zone.
 fn why(thing: &Thing, zone: &Thing, labels: &Labels) -> String {
-    if thing.kind == bindery_core::Kind::DnsEndpoint {
+    if role(thing.kind) == Role::Endpoints {
         return "by name: the longest one that the endpoint's ends in".to_owned();
     }
     if let Some(name) = Thing::text(&thing.spec, "zoneRef") {

@@ -3,13 +3,13 @@
 use bindery_api::time_text;
 use bindery_core::zones::{ClaimReceipt, ClaimStatus, Withdrawal};
 use bindery_core::{
-    Condition, ConditionStatus, ConditionType, FaultKind, Kind, Moment, ObjectRef, Problem, Reason,
+    Condition, ConditionStatus, ConditionType, FaultKind, Moment, ObjectRef, Problem, Reason,
     RecordData, RecordSet,
 };
 use bindery_sources::{Life, meta::ADOPT};
 use serde_json::{Value, json};
 
-use crate::publishing::Report;
+use super::report::Report;
 use crate::status::{ObservedStatus, conditions, short};
 
 /// Whether the record is served as declared, and why not.
@@ -58,7 +58,7 @@ pub(super) fn status(
         })),
         "recordHash": hash,
         "lastUpdated": updated.map(time_text),
-        "addresses": served.and_then(|outcome| addresses(object.kind, &outcome.claim.data)),
+        "addresses": served.and_then(|outcome| addresses(&outcome.claim.data)),
         "published": report.published(object),
         "publishedName": served.map(|outcome| outcome.claim.key.name.to_string()),
     })
@@ -194,10 +194,9 @@ pub(crate) fn refusal(outcome: &ClaimReceipt) -> Result<(), (Reason, String)> {
     }
 }
 
-fn addresses(kind: Kind, data: &[RecordData]) -> Option<String> {
-    if !matches!(kind, Kind::ARecord | Kind::AaaaRecord) {
-        return None;
-    }
+/// The addresses that are served, where the record has some.
+fn addresses(data: &[RecordData]) -> Option<String> {
+    let is_address = |data: &RecordData| matches!(data, RecordData::A(_) | RecordData::Aaaa(_));
     let addresses: Vec<String> = data.iter().map(ToString::to_string).collect();
-    Some(addresses.join(","))
+    data.iter().all(is_address).then(|| addresses.join(","))
 }

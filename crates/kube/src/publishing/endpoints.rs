@@ -7,8 +7,8 @@ use bindery_core::{
 use bindery_sources::{KEPT, Life};
 use serde_json::{Value, json};
 
-use crate::publishing::Report;
-use crate::record::refusal;
+use super::record::refusal;
+use super::report::Report;
 use crate::status::{self, ObservedStatus};
 
 /// Accepted and Programmed.

@@ -1,0 +1,91 @@
+//! What is to be done next for an object.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use bindery_core::{Adoption, GroupDeclaration};
+use bindery_sources::{Decision, Life, MetadataPatch, NextAct};
+
+use super::Valid;
+use super::report::Report;
+use crate::state::Submission;
+
+/// What is to be done next.
+pub(super) enum Plan {
+    /// It is gone, and nothing is left of it.
+    Forget,
+    /// Its metadata has to be written before anything else.
+    WriteMetadata(MetadataPatch),
+    /// What it no longer owns is gone from DNS, which its metadata is to say.
+    CleanUp(MetadataPatch),
+    /// Its claims go to the engine; the number stands for their content.
+    Submit(Vec<GroupDeclaration>, u64),
+    /// Its author is to be told.
+    Report(Box<Report>),
+    /// Nothing, until something changes.
+    Rest,
+}
+
+/// What is to be done next for an object.
+pub(super) fn plan(valid: Option<Valid<'_>>) -> Plan {
+    let Some(valid) = valid else {
+        return Plan::Forget;
+    };
+    let (meta, progress) = (valid.observed.meta, valid.observed.progress);
+    let submission = progress.map_or(Submission::Nothing, |progress| progress.submission);
+    let content = content(&valid.decision, meta.map_or(0, |meta| meta.generation));
+    let is_withdrawn = progress.is_some_and(|progress| progress.withdrawn);
+    let receipt = progress.and_then(|progress| progress.receipt.clone());
+    match (&valid.decision.next, submission) {
+        (NextAct::WriteMetadata(patch), _) => Plan::WriteMetadata(patch.clone()),
+        (NextAct::AwaitAuthor, Submission::Withheld(reported)) if reported == content => Plan::Rest,
+        (NextAct::AwaitAuthor, _) => Plan::Report(Box::new(Report::withheld(valid, content))),
+        (NextAct::Declare(_), Submission::Declared(declared)) if declared == content => {
+            match (receipt, meta.map(|meta| meta.life)) {
+                // What vanished has no status; it is only waited for.
+                (_, None) if is_withdrawn => Plan::Forget,
+                (_, None) => Plan::Rest,
+                (Some(receipt), Some(_)) => {
+                    Plan::Report(Box::new(Report::received(valid, content, receipt)))
+                }
+                (None, Some(life)) => match &valid.decision.cleanup {
+                    Some(patch) if is_withdrawn => Plan::CleanUp(patch.clone()),
+                    Some(_) | None if life == Life::Deleting => Plan::Rest,
+                    Some(_) | None => Plan::Report(Box::new(Report::early(valid, content))),
+                },
+            }
+        }
+        (NextAct::Declare(declarations), _) => Plan::Submit(declarations.clone(), content),
+    }
+}
+
+/// A number for what an object claims and what is reported about it.
+fn content(decision: &Decision, generation: i64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    generation.hash(&mut hasher);
+    for zone in &decision.zones {
+        zone.hash(&mut hasher);
+    }
+    for problem in &decision.problems {
+        problem.to_string().hash(&mut hasher);
+        problem.reason.hash(&mut hasher);
+    }
+    let declarations = match &decision.next {
+        NextAct::Declare(declarations) => &declarations[..],
+        NextAct::AwaitAuthor | NextAct::WriteMetadata(_) => &[],
+    };
+    for (group, declaration) in declarations {
+        group.hash(&mut hasher);
+        for claim in &declaration.claims {
+            claim.zone.hash(&mut hasher);
+            claim.key.hash(&mut hasher);
+            claim.ttl.hash(&mut hasher);
+            claim.data.hash(&mut hasher);
+            claim.field.hash(&mut hasher);
+        }
+        "published".hash(&mut hasher);
+        declaration.published.hash(&mut hasher);
+        declaration.since.hash(&mut hasher);
+        (declaration.adoption == Adoption::Take).hash(&mut hasher);
+    }
+    hasher.finish()
+}

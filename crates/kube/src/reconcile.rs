@@ -1,0 +1,61 @@
+//! What the controllers have in common: how one round of the five calls ends, and what to do after a fault.
+
+use bindery_sources::Id;
+use tokio::time::Instant;
+
+use crate::cluster::{Class, Error};
+use crate::context::Context;
+use crate::metrics::count;
+use crate::work::Requeue;
+
+/// Rounds of one reconcile: record, submit, report, clean up, and once more after an edit.
+pub(crate) const ROUNDS_MAX: usize = 8;
+
+/// What came of a plan.
+pub(crate) enum Applied<R> {
+    /// Something was written or submitted: the next round sees what that changed.
+    Changed,
+    /// Nothing was to be done but to report this.
+    ToReport(R),
+    /// Nothing was to be done.
+    Nothing,
+    /// It was done a moment ago already and is done again then.
+    Waits(Requeue),
+    /// The Kubernetes API did not do what was asked.
+    Failed(Error),
+}
+
+/// What comes after a round.
+pub(crate) enum Next {
+    /// Another one.
+    Round,
+    /// None, until then.
+    Requeue(Requeue),
+}
+
+/// What to do after a fault.
+pub(crate) async fn recover(object: &Id, ctx: &Context, error: Error) -> Requeue {
+    count(&ctx.cluster.metrics.faults);
+    match error.class() {
+        // The watch tells what became of it; absence alone is no deletion.
+        Class::Missing => Requeue::OnChange,
+        Class::Conflict => match ctx.cluster.fetch(object).await {
+            Ok(newest) => {
+                let before = ctx.state().catalog.meta(object).map(|meta| meta.version);
+                ctx.on_response(object.kind, newest);
+                let after = ctx.state().catalog.meta(object).map(|meta| meta.version);
+                if before == after {
+                    Requeue::Failed
+                } else {
+                    Requeue::At(Instant::now())
+                }
+            }
+            Err(error) if error.class() == Class::Missing => Requeue::OnChange,
+            Err(_) => Requeue::Failed,
+        },
+        Class::Transient | Class::Expired | Class::Denied => {
+            tracing::warn!(%object, error = error.chain(), "a request to the Kubernetes API failed");
+            Requeue::Failed
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Carries out a plan for a zone object.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bindery_core::ZoneKey;
+use bindery_core::zones::{Hosting, Noted, Tenancy, ZoneDeclaration};
+use bindery_sources::{Cause, Id, Meta, MetadataPatch};
+
+use super::observe::{Observed, ZoneRequest};
+use super::plan::{Plan, Valid};
+use super::report::write_report;
+use super::{Note, hosts};
+use crate::cluster::Error;
+use crate::context::{Context, Management};
+use crate::reconcile::Applied;
+use crate::work::Requeue;
+
+/// Carries out what is to be done.
+///
+/// Cancellation: a write on its way is done or not; the next round sees which.
+pub(super) async fn apply(
+    object: &Id,
+    ctx: &Context,
+    Valid(observed): Valid,
+    plan: Plan,
+) -> Applied<Box<Observed>> {
+    let done = match plan {
+        Plan::Write(zones) => write(object, ctx, &observed.meta, &zones).await,
+        Plan::Ask => ask(object, ctx).await,
+        Plan::Declare(zone, request) => {
+            declare(object, ctx, &observed, (zone, request));
+            Ok(())
+        }
+        Plan::Note(noted) => match note(object, ctx, &observed, noted).await {
+            Ok(Some(requeue)) => return Applied::Waits(requeue),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        },
+        Plan::Report => return Applied::ToReport(observed),
+        Plan::Rest => return Applied::Nothing,
+    };
+    match done {
+        Ok(()) => Applied::Changed,
+        Err(error) => Applied::Failed(error),
+    }
+}
+
+/// Finds out how the deletion of an object came about.
+///
+/// Cancellation: nothing was written; the next reconcile asks again.
+async fn ask(object: &Id, ctx: &Context) -> Result<(), Error> {
+    let namespace = ctx.cluster.fetch_namespace(object).await?;
+    let definition = ctx.cluster.fetch_definition(object).await?;
+    let mut state = ctx.state();
+    let progress = state.zones.entry(Id::clone(object)).or_default();
+    progress.cause = Some(Cause::of(namespace, definition));
+    Ok(())
+}
+
+/// Writes removals down, so that a restart does not forget them; then they may happen.
+///
+/// Cancellation: they are written or not; the engine is told only after they are.
+async fn note(
+    object: &Id,
+    ctx: &Context,
+    observed: &Observed,
+    noted: Arc<Noted>,
+) -> Result<Option<Requeue>, Error> {
+    let note = Note {
+        at: ctx.clock.now(),
+        noted: Arc::new(Noted {
+            number: observed.noted.number + 1,
+            ..Noted::clone(&noted)
+        }),
+    };
+    let waits = write_report(object, ctx, observed, Some(&note)).await?;
+    if waits.is_some() {
+        return Ok(waits);
+    }
+    let mut state = ctx.state();
+    let progress = state.zones.entry(Id::clone(object)).or_default();
+    progress.note = Some(note);
+    progress.is_noted = true;
+    drop(state);
+    Ok(None)
+}
+
+/// Writes down which zones the object may have on servers.
+///
+/// Cancellation: the patch is applied or not; the next reconcile sees which.
+async fn write(
+    object: &Id,
+    ctx: &Context,
+    meta: &Meta,
+    zones: &BTreeSet<ZoneKey>,
+) -> Result<(), Error> {
+    let patch = MetadataPatch::owned_zones(meta, zones);
+    let mut known: BTreeSet<ZoneKey> = meta.owned_zones().into_iter().collect();
+    let before = known.len();
+    known.retain(|owned| zones.contains(owned));
+    if known.len() < before
+        && let Some(left) = MetadataPatch::owned_zones(meta, &known).owned()
+    {
+        ctx.state().catalog.set_owned(object, left);
+    }
+    let newest = ctx.cluster.write_metadata(object, &patch.body()).await?;
+    ctx.on_response(object.kind, newest);
+    let mut state = ctx.state();
+    let progress = state.zones.entry(Id::clone(object)).or_default();
+    let gone: Vec<ZoneKey> = progress
+        .declared
+        .extract_if(.., |zone, _| !zones.contains(zone))
+        .map(|(zone, _)| zone)
+        .collect();
+    for zone in &gone {
+        state.clear_declarer(object, zone);
+    }
+    drop(state);
+    Ok(())
+}
+
+/// Hands a zone to the engine.
+pub(super) fn declare(
+    object: &Id,
+    ctx: &Context,
+    observed: &Observed,
+    (zone, what): (ZoneKey, ZoneRequest),
+) {
+    let config = ctx.settings.groups.get(&zone.group);
+    let (going, noted) = match &what {
+        ZoneRequest::Wanted(_, _, noted) => (None, Some(Arc::clone(noted))),
+        ZoneRequest::Going(going, ..) => (Some(*going), None),
+    };
+    // Of a name that is declared no longer, nothing more is known.
+    let records = match config {
+        Some(config) if observed.name.as_ref() == Some(&zone.name) => {
+            hosts::with_addresses(&zone.name, &observed.records, &config.leader)
+        }
+        Some(_) | None => Vec::new(),
+    };
+    let declaration = ZoneDeclaration {
+        zone: zone.name.clone(),
+        owner: Id::clone(object),
+        generation: observed.meta.generation,
+        hosting: match config.map(|config| config.management) {
+            Some(Management::Managed) => Hosting::Served(records),
+            Some(Management::External) | None => Hosting::Elsewhere,
+        },
+        tenancy: match going {
+            None => observed.tenancy,
+            Some(_) => Tenancy::Shared,
+        },
+        allowed: observed.meta.allowed_plan().map(Into::into),
+        serial_floor: observed.serial_floor,
+        going,
+        noted,
+    };
+    let mut state = ctx.state();
+    state.set_declarer(object, &zone);
+    // Under the lock, so that what is said of one zone arrives in its order.
+    ctx.engine.declare_zone(&zone.group, declaration);
+    let progress = state.zones.entry(Id::clone(object)).or_default();
+    progress.declared.insert(zone, what);
+}

@@ -1,0 +1,152 @@
+//! What is known of a zone object and of the zones that it has on servers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bindery_core::zones::{Going, Noted, Tenancy, ZoneReceipt, ZoneState};
+use bindery_core::{Name, Record, Serial, ZoneKey};
+use bindery_sources::{Cause, Id, Meta, Precedence};
+
+use super::{Note, ZoneProgress};
+use crate::context::{Context, GroupConfig};
+use crate::state::State;
+
+/// What the engine was asked to do with a zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ZoneRequest {
+    /// Serve it: of this generation, with this plan let through and these removals recorded.
+    Wanted(i64, Option<Arc<str>>, Arc<Noted>),
+    /// Remove it: by whose word, and with which plan let through at which generation.
+    Going(Going, Option<Arc<str>>, i64),
+}
+
+/// What is known of a zone object.
+pub(super) struct Observed {
+    pub(super) meta: Meta,
+    /// The zone that it is to have.
+    pub(super) wanted: Option<ZoneKey>,
+    /// The name that it declares, where that can be read.
+    pub(super) name: Option<Name>,
+    pub(super) records: Vec<Record>,
+    /// How its deletion came about, once that was asked.
+    pub(super) cause: Option<Cause>,
+    /// The removals that are written down.
+    pub(super) note: Option<Note>,
+    /// What of them counts.
+    pub(super) noted: Arc<Noted>,
+    pub(super) tenancy: Tenancy,
+    /// Fields that it sets and that this version does not act on.
+    pub(super) ignored: Vec<&'static str>,
+    /// Fields that it sets and that are acted on only where Bindery serves the zone.
+    pub(super) hosted_only: Vec<&'static str>,
+    pub(super) precedence: Precedence,
+    /// The newest serial that its status tells of the one zone that it has.
+    pub(super) serial_floor: Option<Serial>,
+    /// The zones that it has or may have on servers.
+    pub(super) zones: BTreeMap<ZoneKey, OwnedZone>,
+}
+
+/// A zone that an object has, or may have, on servers.
+pub(super) struct OwnedZone {
+    /// Its servers, where they are there.
+    pub(super) config: Option<GroupConfig>,
+    /// Whether another object takes it over.
+    pub(super) successor: Option<Successor>,
+    pub(super) declared: Option<ZoneRequest>,
+    pub(super) event: Option<ZoneReceipt>,
+}
+
+/// Another object that takes over a zone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Successor {
+    /// It has the zone in its annotation, so that it will remove the zone when it goes.
+    Recorded,
+    /// It does not have the zone in its annotation yet: if it went now, nobody would remove the zone.
+    Pending,
+}
+
+/// Looks at a zone object; `None` where it is gone.
+pub(super) fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Observed> {
+    let view = state.catalog.zone(object)?;
+    let zone = view.key();
+    let unknown = ZoneProgress::default();
+    let progress = state.zones.get(object).unwrap_or(&unknown);
+    let mut zones: BTreeSet<ZoneKey> = view.meta.owned_zones().into_iter().collect();
+    if zones.is_empty() && view.meta.has_finalizer {
+        // Objects of earlier versions do not say which zones they have.
+        zones.extend(zone.clone());
+    }
+    zones.extend(progress.declared.keys().cloned());
+    let owned = |zone: ZoneKey| {
+        let active = state.catalog.active_zone(&zone);
+        let mut others = active.into_iter().chain(state.declarers.get(&zone));
+        let other = others.find(|other| *other != object);
+        let declared = progress.declared.get(&zone);
+        let owned = OwnedZone {
+            config: ctx.settings.groups.get(&zone.group).cloned(),
+            successor: other.map(|other| successor(state, other, &zone)),
+            declared: declared.cloned(),
+            event: declared.and_then(|_| state.zone_events.get(&zone).cloned()),
+        };
+        (zone, owned)
+    };
+    // While an object has several zones, nobody knows whose serials its status tells.
+    let is_only = zones.len() == 1 && zone.as_ref().is_some_and(|zone| zones.contains(zone));
+    let told = state.serials.get(object).copied();
+    let note = progress.note.as_ref();
+    let noted = note.map_or_else(Arc::default, |note| {
+        if progress.is_noted {
+            Arc::clone(&note.noted)
+        } else {
+            note.recalled(ctx.clock.now())
+        }
+    });
+    Some(Observed {
+        serial_floor: told.filter(|_| is_only),
+        meta: view.meta.clone(),
+        name: view.name.cloned(),
+        records: view.records.to_vec(),
+        cause: progress.cause,
+        note: note.cloned(),
+        noted,
+        tenancy: view.tenancy,
+        ignored: view.ignored.to_vec(),
+        hosted_only: view.hosted_only.to_vec(),
+        wanted: zone.filter(|_| view.precedence == Precedence::Active),
+        precedence: view.precedence,
+        zones: zones.into_iter().map(owned).collect(),
+    })
+}
+
+fn successor(state: &State, other: &Id, zone: &ZoneKey) -> Successor {
+    let meta = state.catalog.meta(other).filter(|meta| meta.has_finalizer);
+    if meta.is_some_and(|meta| meta.owned_zones().contains(zone)) {
+        Successor::Recorded
+    } else {
+        Successor::Pending
+    }
+}
+
+impl Observed {
+    /// The zones that the object is to have no longer; none while its author has to correct it.
+    pub(super) fn former(&self) -> impl Iterator<Item = (&ZoneKey, &OwnedZone)> {
+        let is_known = !matches!(self.precedence, Precedence::Invalid(_));
+        let zones = self.zones.iter().filter(move |_| is_known);
+        zones.filter(|(zone, _)| Some(*zone) != self.wanted.as_ref())
+    }
+
+    /// The wanted zone on its servers.
+    pub(super) fn owned(&self) -> Option<&OwnedZone> {
+        self.zones.get(self.wanted.as_ref()?)
+    }
+}
+
+impl OwnedZone {
+    /// Whether nothing of it is left, or it is another object's business.
+    pub(super) fn is_done(&self) -> bool {
+        let state = self.event.as_ref().map(|event| &event.state);
+        let is_going = matches!(self.declared, Some(ZoneRequest::Going(..)));
+        let is_gone = is_going && state == Some(&ZoneState::Gone);
+        self.successor == Some(Successor::Recorded) || is_gone
+    }
+}

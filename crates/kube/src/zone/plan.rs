@@ -1,0 +1,133 @@
+//! What is to be done next for a zone object.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bindery_core::ZoneKey;
+use bindery_core::zones::{Going, Noted};
+use bindery_sources::{Cause, Life, Precedence};
+
+use super::observe::{Observed, ZoneRequest};
+
+/// A zone object that its author does not have to correct.
+pub(super) struct Valid(pub(super) Box<Observed>);
+
+/// What is to be done next.
+pub(super) enum Plan {
+    /// Before a zone is touched, its object says so, and after it is gone no longer.
+    Write(BTreeSet<ZoneKey>),
+    /// How its deletion came about has to be asked.
+    Ask,
+    /// A zone goes to the engine.
+    Declare(ZoneKey, ZoneRequest),
+    /// These removals have to be written down before they happen.
+    Note(Arc<Noted>),
+    /// Its author is to be told.
+    Report,
+    /// Nothing, until something changes.
+    Rest,
+}
+
+/// Checks a zone object. One that is being deleted is valid, however broken its spec is.
+///
+/// # Errors
+/// The object as it is, where its author has to correct it: then nothing is planned and all is kept.
+pub(super) fn validate(observed: Observed) -> Result<Valid, Box<Observed>> {
+    let observed = Box::new(observed);
+    match observed.precedence {
+        Precedence::Invalid(_) => Err(observed),
+        Precedence::Active
+        | Precedence::Duplicate(_)
+        | Precedence::Deleting
+        | Precedence::Superseded(_) => Ok(Valid(observed)),
+    }
+}
+
+/// What is to be done next for a zone object.
+pub(super) fn plan(Valid(observed): &Valid) -> Plan {
+    let meta = &observed.meta;
+    let written: BTreeSet<ZoneKey> = meta.owned_zones().into_iter().collect();
+    if meta.life == Life::Deleting && !meta.has_finalizer {
+        return Plan::Rest;
+    }
+    let has_left = observed
+        .former()
+        .any(|(_, owned)| owned.successor.is_none());
+    if meta.life == Life::Deleting && observed.cause.is_none() && has_left {
+        return Plan::Ask;
+    }
+    if meta.life == Life::Deleting && meta.abandoned {
+        // Its author says not to wait for servers; what is left is still tried, as far as it may go.
+        let left = observed.leave();
+        return left.unwrap_or_else(|| Plan::Write(BTreeSet::new()));
+    }
+    if let Some(wanted) = &observed.wanted {
+        if !meta.has_finalizer || !meta.is_recorded() || !observed.zones.contains_key(wanted) {
+            let zones = observed.zones.keys().chain([wanted]);
+            return Plan::Write(zones.cloned().collect());
+        }
+        let declared = observed.owned().and_then(|owned| owned.declared.clone());
+        if declared != Some(observed.request()) {
+            return Plan::Declare(wanted.clone(), observed.request());
+        }
+        if let Some(noted) = observed.to_note() {
+            return Plan::Note(noted);
+        }
+    }
+    if let Some(plan) = observed.leave() {
+        return plan;
+    }
+    let left = observed.former().filter(|(_, owned)| !owned.is_done());
+    let left = left.map(|(zone, _)| zone).chain(&observed.wanted);
+    let left: BTreeSet<ZoneKey> = left.cloned().collect();
+    if left != written || left.is_empty() == meta.has_finalizer || !meta.is_recorded() {
+        return Plan::Write(left);
+    }
+    Plan::Report
+}
+
+impl Observed {
+    /// What is to be done next about those: the engine lets them go, or holds them.
+    pub(super) fn leave(&self) -> Option<Plan> {
+        self.former().find_map(|(zone, owned)| {
+            let removal = self.removal(zone);
+            let is_ours = owned.successor.is_none() && owned.config.is_some();
+            (is_ours && !owned.is_done() && owned.declared.as_ref() != Some(&removal))
+                .then(|| Plan::Declare(zone.clone(), removal))
+        })
+    }
+
+    /// What the engine is to be told of the zone that is wanted.
+    fn request(&self) -> ZoneRequest {
+        let allowed = self.meta.allowed_plan().map(Into::into);
+        ZoneRequest::Wanted(self.meta.generation, allowed, Arc::clone(&self.noted))
+    }
+
+    /// What the engine is to be told of a zone that the object is to have no longer.
+    fn removal(&self, zone: &ZoneKey) -> ZoneRequest {
+        let is_move = self
+            .wanted
+            .as_ref()
+            .is_some_and(|wanted| wanted.name == zone.name);
+        let going = match (self.meta.life, self.cause) {
+            (Life::Alive, _) if is_move => Going::Moved,
+            (Life::Deleting, None) => Going::Unsaid,
+            (Life::Deleting, Some(Cause::ByName)) => Going::Asked,
+            (
+                Life::Deleting,
+                Some(Cause::WithNamespace | Cause::WithDefinition | Cause::Unknown),
+            )
+            | (Life::Alive, _) => Going::Along,
+        };
+        let allowed = self.meta.allowed_plan().map(Into::into);
+        ZoneRequest::Going(going, allowed, self.meta.generation)
+    }
+
+    /// Removals that have to be written down, or leave for some that is worth it.
+    fn to_note(&self) -> Option<Arc<Noted>> {
+        let event = self.owned()?.event.as_ref()?;
+        let noted = event.noted.as_ref()?;
+        let has_new = |mark: &u64| self.noted.passed.binary_search(mark).is_err();
+        (event.waits || noted.passed.iter().any(has_new)).then(|| Arc::clone(noted))
+    }
+}
