@@ -89,6 +89,8 @@ pub struct Zones {
 #[derive(Debug, Default)]
 struct Zone {
     declared: Option<ZoneDeclaration>,
+    /// An object has the zone and has not declared it yet, so what stands in it is not known.
+    awaited: bool,
     parent: Parent<RecordKey, Arc<RecordSet>>,
     /// The claims on each name: whose, and their position.
     nodes: BTreeMap<Name, SmallSet<(Id, u32)>>,
@@ -204,6 +206,7 @@ impl Zones {
         let noted = declaration.noted.clone();
         let was_going = zone.is_going();
         zone.declared = Some(declaration);
+        zone.awaited = false;
         for key in zone.guard.memory.take_in(noted, reopened) {
             zone.parent.mark(key);
         }
@@ -237,6 +240,7 @@ impl Zones {
             return;
         };
         zone.declared = None;
+        zone.awaited = false;
         zone.let_go(u64::MAX);
         zone.parent.retire();
         zone.losses.let_go();

@@ -9,7 +9,9 @@ use bindery_core::{
     Declaration, Fault, FaultKind, Group, GroupDeclaration, Id, Name, ObjectRef, Placements,
     ZoneKey,
     fleet::{Role, ServerInfo},
-    zones::{ClaimReceipt, ClaimStatus, Limits, Receipt, Withdrawal, ZoneDeclaration, ZoneReceipt},
+    zones::{
+        ClaimReceipt, ClaimStatus, Going, Limits, Receipt, Withdrawal, ZoneDeclaration, ZoneReceipt,
+    },
 };
 use futures::future::join_all;
 use tokio::time::Instant;
@@ -118,6 +120,7 @@ pub(crate) enum Input {
     DeclareZone(ZoneDeclaration),
     UndeclareZone,
     HoldZone,
+    AwaitZone,
     Declare(Declaration),
     Forget,
 }
@@ -179,10 +182,33 @@ impl Engine {
         }
     }
 
+    /// An object has a zone and cannot declare it yet: until it is declared or undeclared, nothing in it is
+    /// taken for gone.
+    pub fn await_zone(&self, zone: ZoneKey) {
+        if let Some(handle) = self.0.groups.get(&zone.group) {
+            handle
+                .inbox
+                .push(Subject::Zone(zone.name), Input::AwaitZone);
+        }
+    }
+
     /// Something happened to the object of a zone: until it is declared again, nothing goes from it.
     pub fn hold_zone(&self, zone: ZoneKey) {
         if let Some(handle) = self.0.groups.get(&zone.group) {
-            handle.inbox.push(Subject::Zone(zone.name), Input::HoldZone);
+            // A declaration that waits is not lost.
+            handle
+                .inbox
+                .merge(Subject::Zone(zone.name), |waiting| match waiting {
+                    Some(Input::DeclareZone(mut declaration)) => {
+                        declaration.going = Some(Going::Unsaid);
+                        Input::DeclareZone(declaration)
+                    }
+                    Some(Input::UndeclareZone) => Input::UndeclareZone,
+                    Some(
+                        Input::HoldZone | Input::AwaitZone | Input::Declare(_) | Input::Forget,
+                    )
+                    | None => Input::HoldZone,
+                });
         }
     }
 

@@ -57,6 +57,18 @@ impl<K: Ord + Clone, V> KeyedQueue<K, V> {
         self.arrived.notify_one();
     }
 
+    /// Puts in what is made of the value that waits under this key.
+    pub fn merge(&self, key: K, make: impl FnOnce(Option<V>) -> V) {
+        let mut state = self.lock();
+        let waiting = state.values.remove(&key);
+        if waiting.is_none() {
+            state.order.push_back(key.clone());
+        }
+        state.values.insert(key, make(waiting));
+        drop(state);
+        self.arrived.notify_one();
+    }
+
     /// The entries that wait longest, in order, `max` at most.
     #[must_use]
     pub fn take(&self, max: usize) -> Vec<(K, V)> {

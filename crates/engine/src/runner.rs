@@ -121,6 +121,7 @@ impl Runner {
                 (_, Input::DeclareZone(declaration)) => self.zones.declare_zone(declaration),
                 (_, Input::Declare(declaration)) => self.zones.declare(declaration),
                 (Subject::Zone(zone), Input::HoldZone) => self.zones.hold_zone(&zone),
+                (Subject::Zone(zone), Input::AwaitZone) => self.zones.await_zone(&zone),
                 (Subject::Zone(zone), _) => self.take_back(&zone),
                 (Subject::Object(owner), _) => self.zones.forget(&owner),
             }

@@ -14,7 +14,7 @@ mod report;
 
 pub(crate) use removals::{Note, recall};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bindery_api::{Role, role};
 use bindery_core::{ObjectRef, ZoneKey};
@@ -27,7 +27,7 @@ use crate::state::State;
 use crate::work::Requeue;
 
 use self::apply::declare;
-use self::observe::{ZoneRequest, observe};
+use self::observe::{Observed, ZoneRequest, observe};
 use self::plan::{Plan, plan, validate};
 
 /// How far one zone object is.
@@ -35,6 +35,8 @@ use self::plan::{Plan, plan, validate};
 pub(crate) struct ZoneProgress {
     /// What was declared to the engine and not seen to be gone.
     declared: BTreeMap<ZoneKey, ZoneRequest>,
+    /// What the engine knows only by name, from the start.
+    announced: BTreeSet<ZoneKey>,
     written: Option<Instant>,
     /// How its deletion came about, once that was asked.
     cause: Option<Cause>,
@@ -80,7 +82,9 @@ fn forget_unknown_cause(object: &Id, ctx: &Context) {
 }
 
 /// Declares every zone that was declared before, as its object says, and takes back those that its object
-/// is to have no longer.
+/// is to have no longer. Where something has to be written first, or another object is about to have the
+/// zone, or the author has to correct it, the engine hears at least that the zone is there: else records in
+/// it would pass for gone.
 pub(crate) fn declare_recorded(ctx: &Context) {
     let zones: Vec<Id> = {
         let state = ctx.state();
@@ -95,13 +99,32 @@ pub(crate) fn declare_recorded(ctx: &Context) {
                 break;
             };
             // What is to go must be known even where something has to be written down first.
-            let Ok(valid) = validate(observed) else {
-                break;
+            let valid = match validate(observed) {
+                Ok(valid) => valid,
+                Err(rejected) => {
+                    announce(&object, ctx, &rejected);
+                    break;
+                }
             };
             match valid.0.leave().unwrap_or_else(|| plan(&valid)) {
                 Plan::Declare(zone, what) => declare(&object, ctx, &valid.0, (zone, what)),
-                Plan::Write(_) | Plan::Ask | Plan::Note(_) | Plan::Report | Plan::Rest => break,
+                Plan::Write(_) | Plan::Ask | Plan::Note(_) | Plan::Report | Plan::Rest => {
+                    announce(&object, ctx, &valid.0);
+                    break;
+                }
             }
+        }
+    }
+}
+
+/// Tells the engine of zones that an object has and that nobody has declared yet.
+fn announce(object: &Id, ctx: &Context, observed: &Observed) {
+    let mut state = ctx.state();
+    for zone in observed.zones.keys() {
+        if !state.declarers.contains_key(zone) {
+            ctx.engine.await_zone(zone.clone());
+            let progress = state.zones.entry(Id::clone(object)).or_default();
+            progress.announced.insert(zone.clone());
         }
     }
 }
@@ -134,6 +157,11 @@ fn retire(object: &Id, ctx: &Context) {
     let mut state = ctx.state();
     state.forget(object);
     let progress = state.zones.remove(object).unwrap_or_default();
+    for zone in progress.announced {
+        if !state.declarers.contains_key(&zone) {
+            ctx.engine.undeclare_zone(zone);
+        }
+    }
     for zone in progress.declared.into_keys() {
         if state.clear_declarer(object, &zone) {
             tracing::warn!(

@@ -365,8 +365,15 @@ impl Meta {
                 owned_zones_text(&all.collect()).into()
             }
             Role::Record | Role::Endpoints => {
-                let all = parse_records(one).into_iter().chain(parse_records(other));
-                text(all.collect()).into()
+                // A value is ours whatever its TTL: where both have it, it counts once, as the other says.
+                let mut all = parse_records(other);
+                let value = |(group, record): &(Group, Record)| {
+                    (group.clone(), record.key(), record.data.clone())
+                };
+                let known: BTreeSet<_> = all.iter().map(value).collect();
+                let more = parse_records(one).into_iter();
+                all.extend(more.filter(|record| !known.contains(&value(record))));
+                text(all).into()
             }
         }
     }

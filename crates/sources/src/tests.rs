@@ -5,7 +5,7 @@ mod properties;
 
 use bindery_core::{Kind, ObjectRef, Record};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::meta::PUBLISHED;
 use crate::seal::seal;
@@ -140,6 +140,30 @@ const WWW_HELD: &str = "ARecord www@9 {labels: {zone: a}, finalizers: [bindery.d
     resourceVersion: '2', annotations: {bindery.dev/published: \
     'www.example.com. 300 IN A 192.0.2.1', bindy.firestoned.io/zone: example.com}} \
     {name: www, ipv4Addresses: [192.0.2.1]}";
+
+#[test]
+fn a_crash_between_annotation_and_status_leaves_nothing_to_write() {
+    let line = |ttl: u32| format!("www.example.com. {ttl} IN A 192.0.2.1");
+    let record = object(&format!(
+        "ARecord www@9 {{labels: {{zone: a}}, finalizers: [bindery.dev/dns], annotations: \
+         {{bindery.dev/published: {}, bindy.firestoned.io/zone: example.com}}}} \
+         {{name: www, ipv4Addresses: [192.0.2.1]}}",
+        line(300)
+    ));
+    // The TTL changed; the annotation was written, the status was not.
+    let status =
+        json!({"published": seal(&record.meta.object, &line(60)), "observedGeneration": 1});
+    let id = record.meta.object.clone();
+    let mut catalog = catalog(&[ZONE]);
+    catalog.upsert(record.with_status(&status));
+    let decision = catalog.decide(&id, &|_, _| true).expect("it is known");
+    assert!(
+        matches!(decision.next, NextAct::Declare(_)),
+        "{:?}",
+        decision.next
+    );
+    assert_eq!(decision.cleanup, None);
+}
 
 #[test]
 fn claims_are_written_down_before_they_are_declared() {

@@ -66,6 +66,11 @@ impl Service<Request<kube::client::Body>> for FaultyApi {
             if fate == Fate::Silence {
                 return std::future::pending().await;
             }
+            let request = if operation == Operation::Write && weather.keeps_words() {
+                explain(&weather, request).await?
+            } else {
+                request
+            };
             let response = match inner.call(request).await {
                 Ok(response) => response,
                 Err(never) => match never {},
@@ -86,6 +91,17 @@ impl Service<Request<kube::client::Body>> for FaultyApi {
             }
         })
     }
+}
+
+/// Keeps what a request says for whoever reads the words.
+async fn explain(
+    weather: &Weather,
+    request: Request<kube::client::Body>,
+) -> Result<Request<kube::client::Body>, io::Error> {
+    let (head, body) = request.into_parts();
+    let body = body.collect_bytes().await.map_err(io::Error::other)?;
+    weather.explain(&String::from_utf8_lossy(&body));
+    Ok(Request::from_parts(head, body.to_vec().into()))
 }
 
 /// A body that may end early, as a watch does when its connection drops.

@@ -66,6 +66,9 @@ pub trait Faults: Send + Sync + 'static {
 
     /// Kills the process that asked, where a request has that fate.
     fn crash(&self) {}
+
+    /// Hears what a request asks for, in words for a person.
+    fn explain(&self, _what: &dyn Fn() -> String) {}
 }
 
 /// No faults and no delay.
@@ -195,11 +198,11 @@ impl FakeNameServer {
         self.damage().rewound.clone()
     }
 
-    /// The serial that a zone has and the newest that it had, if that is newer.
+    /// The serial that a zone has and the newest that a status may have told of it, if that is newer.
     #[must_use]
     pub fn fallen(&self, zone: &Name) -> Option<(Serial, Serial)> {
         let has = self.content(zone)?.serial;
-        let (had, _) = self.damage().newest.get(zone).copied()?;
+        let had = self.damage().told.get(zone).copied()?;
         had.newer_than(has).then_some((has, had))
     }
 
@@ -436,6 +439,7 @@ impl NameServer for FakeNameServer {
         changes: &'a [Change],
     ) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(self.serve(Operation::Write, move |zones| {
+            self.faults.explain(&|| format!("{zone} {changes:?}"));
             let content = self.find(zones, zone)?;
             if self.closed.load(Ordering::SeqCst) {
                 return Err(Fault::new(FaultKind::Refused(REFUSED), "REFUSED: closed"));
@@ -497,12 +501,15 @@ impl ZoneHost for FakeNameServer {
             if damage.unloadable.remove(zone) {
                 zones.remove(zone);
             }
+            // A zone that is there stays as it is, perhaps as its older file has it.
+            let is_new = !zones.contains_key(zone);
             let made = zones
                 .entry(zone.clone())
                 .or_insert_with(|| content(records));
             let is_secondary = !self.primaries.is_empty();
             if let Some(newest) = damage.told.get(zone).copied()
                 && newest.newer_than(made.serial)
+                && is_new
                 && !is_secondary
             {
                 let rewound = format!("{zone} was at {newest} and was made with {}", made.serial);

@@ -173,12 +173,31 @@ impl World {
         }
         let mut world = Self::new(plan.seed, Arc::clone(&weather));
         let failure = world.live(plan).await.err();
+        if failure.is_some() && plan.words == Words::Kept {
+            world.note_state(plan).await;
+        }
         Report {
             digest: weather.digest(),
             writes: weather.writes(),
             crashes: world.crashes,
             words: weather.words(),
             failure,
+        }
+    }
+
+    /// What stands in the API and on the servers, for whoever looks for a cause.
+    async fn note_state(&self, plan: Plan) {
+        let user = User::new(self.api.client(), plan.seed, Clusters::Two);
+        for object in list(&user).await.unwrap_or_default() {
+            let text = serde_json::to_string(&object).unwrap_or_default();
+            self.weather.note(&text);
+        }
+        for (number, server) in self.servers.iter().chain(&self.inside).enumerate() {
+            for zone in ZONES {
+                let lines = server.lines(&name(zone)).join("; ");
+                let line = format!("server {number} {zone}: {lines}");
+                self.weather.note(&line);
+            }
         }
     }
 
@@ -408,7 +427,7 @@ impl World {
         }
     }
 
-    /// A zone that says it is ready though its servers differ.
+    /// A zone that says it is ready though its servers differ, or are behind what they were at.
     async fn lies(&self, user: &User) -> Result<Option<String>, String> {
         let objects = list(user).await?;
         let says_ready = |zone: &str| {
@@ -428,6 +447,9 @@ impl World {
                 return Ok(Some(format!(
                     "{zone} says Ready and its servers differ: {served:?}"
                 )));
+            }
+            if let Some((has, had)) = self.servers[0].fallen(&name(zone)) {
+                return Ok(Some(format!("{zone} says Ready at {has} after {had}")));
             }
         }
         Ok(None)

@@ -141,6 +141,18 @@ impl Weather {
         }
     }
 
+    /// Whether what happens is kept in words.
+    pub fn keeps_words(&self) -> bool {
+        lock(&self.trace).lines.is_some()
+    }
+
+    /// Keeps a detail for whoever reads the words; the digest does not know of it.
+    pub fn explain(&self, what: &str) {
+        if let Some(lines) = &mut lock(&self.trace).lines {
+            lines.push(format!("            {what}"));
+        }
+    }
+
     /// A number that is the same for two runs in which the same happened.
     pub fn digest(&self) -> u64 {
         lock(&self.trace).digest
@@ -201,6 +213,12 @@ impl Faults for DnsWeather {
 
     fn crash(&self) {
         self.0.crash();
+    }
+
+    fn explain(&self, what: &dyn Fn() -> String) {
+        if self.0.keeps_words() {
+            self.0.explain(&what());
+        }
     }
 }
 

@@ -147,6 +147,11 @@ impl Zones {
         match result {
             Ok(serial) => {
                 zone.drifted |= zone.known_serial != Some(serial);
+                // Messages were acknowledged and the serial is what it was: the server lost as many
+                // changes as it took, which no difference shows.
+                let is_at_rest = zone.commits == 0 && zone.questions == 0;
+                let is_at_rest = is_at_rest && zone.verify_queue.is_empty();
+                zone.stale |= is_at_rest && !zone.drifted && zone.acknowledged != 0;
                 if zone.fault.is_some() {
                     zone.recover();
                 }

@@ -143,6 +143,12 @@ impl Zones {
         self.zone_news.insert(name.clone());
     }
 
+    /// An object has a zone and cannot declare it yet: nobody can say that a record is gone from it.
+    pub fn await_zone(&mut self, name: &Name) {
+        let zone = self.known.entry(name.clone()).or_default();
+        zone.awaited = zone.declared.is_none();
+    }
+
     /// Lets a zone that is to go, and of which everything is known, go if it may; returns whether.
     pub(super) fn depart(&mut self, name: &Name, now: Duration) -> bool {
         let Some(zone) = self.known.get(name) else {

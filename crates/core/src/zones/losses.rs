@@ -60,7 +60,9 @@ impl Losses {
     /// Takes in a serial that the leader has.
     pub(super) fn raise(&mut self, serial: Serial) {
         if self.floor.is_none_or(|floor| !floor.newer_than(serial)) {
-            (self.floor, self.is_hearsay) = (Some(serial), false);
+            // The serials of a leader on its way up are no proof of how far it had been.
+            let is_hearsay = self.is_hearsay && self.fallen.is_some();
+            (self.floor, self.is_hearsay) = (Some(serial), is_hearsay);
         }
     }
 

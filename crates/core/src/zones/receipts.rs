@@ -371,9 +371,12 @@ impl Zones {
 
 /// Whether a line that nobody of this object asks for any more is still in one zone.
 fn remains(zone: &Zone, key: &RecordKey, record: &Record) -> Withdrawal {
-    // Of a zone that nobody declares, and that was never opened, only claims are known that wait for it.
-    let is_awaited = zone.parent.phase() == Phase::NotStarted && zone.declared.is_none();
-    if zone.parent.phase() == Phase::Gone || is_awaited {
+    if zone.awaited {
+        return Withdrawal::Pending;
+    }
+    // Of a zone that nobody has, and that was never opened, only claims are known that wait for it.
+    let is_nobodys = zone.parent.phase() == Phase::NotStarted && zone.declared.is_none();
+    if zone.parent.phase() == Phase::Gone || is_nobodys {
         return Withdrawal::Done;
     }
     // What was written and could not be read back may stand.

@@ -44,6 +44,14 @@ fn random_faults_and_crashes_come_right() {
     }
 }
 
+/// Each of these went wrong once, with the mistakes that unit tests now show by themselves.
+#[test]
+fn seeds_that_failed_once_come_right() {
+    for seed in [8, 20_078, 20_174, 21_058, 30_055, 41_035, 50_087] {
+        check(Plan::of_seed(seed));
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in [7, 8] {

@@ -155,6 +155,28 @@ fn drift_is_noticed_by_the_serial_and_repaired() {
 }
 
 #[test]
+fn a_line_in_a_zone_that_is_not_declared_yet_is_not_taken_for_gone() {
+    let mut world = World::with_zone(WWW);
+    world.zones = Zones::new(Limits::default(), Vec::new());
+    world.zones.await_zone(&name(ZONE));
+    world.zones.declare(declare("www", 1, "", WWW));
+    world.settle();
+    let told = |world: &World| {
+        world
+            .zones
+            .event(&object("www"))
+            .map(|event| event.withdrawal)
+    };
+    assert_ne!(told(&world), Some(Withdrawal::Done), "nobody has looked");
+    world
+        .zones
+        .declare_zone(zone_declaration(Hosting::Elsewhere));
+    world.settle();
+    assert!(world.lines().is_empty());
+    assert_eq!(told(&world), Some(Withdrawal::Done));
+}
+
+#[test]
 fn a_claim_that_comes_after_its_zone_is_gone_holds_up_nobody() {
     let mut world = World::with_zone("");
     world.zones.declare(declare("www", 1, WWW, ""));

@@ -78,6 +78,23 @@ fn an_older_version_is_not_ready_before_it_is_beyond_what_its_status_told() {
 }
 
 #[test]
+fn changes_on_the_way_up_do_not_pass_for_the_serial_that_no_status_told() {
+    let mut world = World::new();
+    world.server.insert(name(ZONE), content(APEX));
+    // Content begins at 7: the change that writes the record again leads to the floor itself.
+    world.zones.declare_zone(with_floor(8));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    assert!(world.has(WWW));
+    assert_eq!(state(&world), ZoneState::Ready);
+    assert!(
+        world.serial().newer_than(Serial(1_000)),
+        "{}",
+        world.serial()
+    );
+}
+
+#[test]
 fn a_status_that_tells_nonsense_breaks_nothing() {
     // Older, the same, and at the distance that RFC 1982 leaves undefined.
     for floor in [6, 7, 7 + (1 << 31)] {
@@ -149,6 +166,22 @@ fn a_lead_that_falls_back_gets_what_others_wrote_and_not_what_was_withdrawn() {
     content.serial = content.serial.next();
     world.pass(Duration::from_secs(5));
     assert!(!world.has(THEIRS));
+}
+
+#[test]
+fn a_change_that_is_lost_while_another_comes_is_noticed() {
+    let mut world = World::with_zone("");
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    assert!(world.has(WWW));
+    // The server goes back by one change, and takes the next: its serial is what it was.
+    let mut older = content("");
+    older.serial = Serial(world.serial().0 - 1);
+    world.server.insert(name(ZONE), older);
+    world.zones.declare(declare("api", 1, API, ""));
+    world.pass(Duration::from_mins(2));
+    assert!(world.has(API));
+    assert!(world.has(WWW), "{:?}", world.lines());
 }
 
 #[test]
