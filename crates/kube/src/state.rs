@@ -191,10 +191,10 @@ impl State {
     /// Notes the newest serial that a zone object's status tells.
     pub(crate) fn tell_serial(&mut self, zone: &Id, status: &Value) {
         let servers = status["servers"].as_array().map_or(&[][..], Vec::as_slice);
-        let serials = servers.iter().filter_map(|server| {
-            let serial = server["serial"].as_u64()?;
-            u32::try_from(serial).ok().map(Serial)
-        });
+        let told = servers.iter().map(|server| &server["serial"]);
+        let serials = told
+            .chain([&status["newestSerial"]])
+            .filter_map(|serial| u32::try_from(serial.as_u64()?).ok().map(Serial));
         let newer = |one: Serial, other: Serial| if other.newer_than(one) { other } else { one };
         if let Some(newest) = serials.reduce(newer) {
             self.serials.insert(Id::clone(zone), newest);

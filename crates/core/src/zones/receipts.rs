@@ -128,6 +128,9 @@ pub struct ZoneReceipt {
     pub followers: Vec<FollowerState>,
     /// The serial at which the leader lost data in this process's time that it has again.
     pub mended: Option<Serial>,
+    /// The newest serial that was seen of the leader, while it has an older one. Whoever starts anew has to
+    /// know it.
+    pub fallen_from: Option<Serial>,
 }
 
 impl Zones {
@@ -220,6 +223,7 @@ impl Zones {
             data: zone.data(name),
             followers: zone.fleet.states().collect(),
             mended: zone.losses.mended(),
+            fallen_from: zone.losses.floor().filter(|_| zone.losses.is_fallen()),
         })
     }
 

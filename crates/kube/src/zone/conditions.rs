@@ -335,6 +335,7 @@ pub(super) fn status(
         "foreignCount": event.map(|event| event.foreign),
         "records": if listed.is_empty() { Value::Null } else { Value::Array(listed.clone()) },
         "servers": servers,
+        "newestSerial": event.and_then(|event| event.fallen_from).map(|serial| serial.0),
         "published": observed.meta.sealed(),
     })
 }

@@ -47,7 +47,9 @@ fn random_faults_and_crashes_come_right() {
 /// Each of these went wrong once, with the mistakes that unit tests now show by themselves.
 #[test]
 fn seeds_that_failed_once_come_right() {
-    for seed in [8, 20_078, 20_174, 21_058, 30_055, 41_035, 50_087] {
+    for seed in [
+        8, 20_078, 20_174, 21_058, 30_055, 41_035, 50_087, 60_002, 60_071, 60_458, 60_656,
+    ] {
         check(Plan::of_seed(seed));
     }
 }

@@ -30,6 +30,10 @@ pub struct ZoneStatus {
     /// How many record sets in the zone Bindery did not write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub foreign_count: Option<i64>,
+    /// The newest serial that the first server was seen at, while it has an older one because it lost
+    /// changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest_serial: Option<i64>,
 
     /// The zones that this object has on servers, sealed for it. Bindery knows by them what is its own where
     /// the annotation was edited or removed.

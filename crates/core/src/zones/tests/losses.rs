@@ -1,5 +1,7 @@
 //! Servers that lose data, come back with older data, or do not answer.
 
+use std::collections::BTreeSet;
+
 use super::{followers::*, *};
 use crate::fleet::Role;
 
@@ -64,8 +66,11 @@ fn an_older_version_is_not_ready_before_it_is_beyond_what_its_status_told() {
     world.zones.declare_zone(with_floor(49));
     world.zones.declare(declare("www", 1, WWW, ""));
     let mut told = Vec::new();
+    let mut fallen_from = BTreeSet::new();
     while world.now < Duration::from_secs(5) {
         world.pass(Duration::ZERO);
+        let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
+        fallen_from.insert(event.fallen_from);
         if state(&world) == ZoneState::Ready {
             told.push(world.serial());
         }
@@ -75,6 +80,10 @@ fn an_older_version_is_not_ready_before_it_is_beyond_what_its_status_told() {
     assert!(world.has(WWW));
     let ready = told.first().expect("it becomes ready");
     assert!(ready.newer_than(Serial(49)), "{told:?}");
+    // The next process has to know, should this one end in between.
+    assert!(fallen_from.contains(&Some(Serial(49))), "{fallen_from:?}");
+    let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
+    assert_eq!(event.fallen_from, None);
 }
 
 #[test]
