@@ -1,7 +1,5 @@
 //! Servers that lose data, come back with older data, or do not answer.
 
-use std::collections::BTreeSet;
-
 use super::{followers::*, *};
 use crate::fleet::Role;
 
@@ -66,11 +64,11 @@ fn an_older_version_is_not_ready_before_it_is_beyond_what_its_status_told() {
     world.zones.declare_zone(with_floor(49));
     world.zones.declare(declare("www", 1, WWW, ""));
     let mut told = Vec::new();
-    let mut fallen_from = BTreeSet::new();
+    let mut fallen_from = Vec::new();
     while world.now < Duration::from_secs(5) {
         world.pass(Duration::ZERO);
         let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
-        fallen_from.insert(event.fallen_from);
+        fallen_from.push(event.fallen_from);
         if state(&world) == ZoneState::Ready {
             told.push(world.serial());
         }
