@@ -6,7 +6,7 @@ use bindery_core::{Name, Problem, RecordData, Shown};
 mod endpoint;
 mod record;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod zone;
 
 pub use endpoint::{DeclaredEndpoint, Ignored};

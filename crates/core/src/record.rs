@@ -6,18 +6,23 @@ use std::str::FromStr;
 
 use crate::name::Name;
 
+mod base64;
 mod data;
+mod digests;
 mod parse;
 mod rtype;
 mod set;
+mod svcb;
 #[cfg(test)]
 mod tests;
 mod text;
 mod wire;
 
 pub use data::{Caa, DataProblem, RDATA_LEN_MAX, RecordData, Soa};
+pub use digests::{Sshfp, Tlsa, from_hex};
 pub use rtype::RecordType;
 pub use set::RecordSet;
+pub use svcb::{SvcParam, SvcParams, Svcb};
 pub use text::Text;
 
 /// The largest TTL (RFC 2181 section 8).

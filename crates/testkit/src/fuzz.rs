@@ -44,7 +44,7 @@ pub const TARGETS: [Target; 5] = [
             b"_s._tcp.example. 60 IN SRV 1 2 3 host.example.",
             b"example. 60 IN CAA 0 issue \"letsencrypt.org\"",
             b"example. 60 IN SOA ns.example. admin.example. 1 2 3 4 5",
-            b"example. 60 IN TYPE65 \\# 3 010203",
+            b"example. 60 IN TYPE99 \\# 3 010203",
         ],
         check: record,
     },

@@ -50,7 +50,7 @@ impl Ignored {
 }
 
 /// Types of records that exist and that Bindery does not publish; others are misspelled.
-const KNOWN_ELSEWHERE: [&str; 24] = [
+const KNOWN_ELSEWHERE: [&str; 20] = [
     "AFSDB",
     "ALIAS",
     "ANAME",
@@ -62,7 +62,6 @@ const KNOWN_ELSEWHERE: [&str; 24] = [
     "DNSKEY",
     "DS",
     "HINFO",
-    "HTTPS",
     "LOC",
     "NAPTR",
     "NSEC",
@@ -71,9 +70,6 @@ const KNOWN_ELSEWHERE: [&str; 24] = [
     "RRSIG",
     "SMIMEA",
     "SPF",
-    "SSHFP",
-    "SVCB",
-    "TLSA",
     "URI",
 ];
 
@@ -177,5 +173,5 @@ fn target(rtype: RecordType, text: &str) -> Result<RecordData, DataProblem> {
     if rtype == RecordType::Txt && !is_quoted {
         return RecordData::Txt(Text::from_bytes(text.as_bytes())).checked_len();
     }
-    RecordData::parse(rtype, text)
+    RecordData::parse(rtype, text)?.checked_parts()
 }

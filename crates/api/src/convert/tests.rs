@@ -13,7 +13,7 @@ fn shown<T>(result: Result<T, Vec<Problem>>, show: impl Fn(T) -> String) -> Stri
     }
 }
 
-fn check_record<S: RecordSpec>(spec: Value, expected: &str) {
+pub(crate) fn check_record<S: RecordSpec>(spec: Value, expected: &str) {
     let spec: S = serde_json::from_value(spec).expect("a spec of the right shape");
     let printed = shown(spec.declared(), |declared| {
         let data: Vec<String> = declared.data.iter().map(ToString::to_string).collect();
@@ -250,9 +250,9 @@ fn a_type_that_exists_and_is_not_published_is_unsupported_and_a_misspelled_one_i
     use bindery_core::Reason;
     for (rtype, reason) in [
         ("NAPTR", Reason::Unsupported),
-        ("https", Reason::Unsupported),
+        ("naptr", Reason::Unsupported),
         ("SOA", Reason::Unsupported),
-        ("TYPE65", Reason::Unsupported),
+        ("TYPE99", Reason::Unsupported),
         ("NAPTER", Reason::Invalid),
         ("", Reason::Invalid),
     ] {
@@ -295,4 +295,25 @@ fn fields_that_are_not_acted_on_are_named() {
     let endpoint = endpoint.declared().remove(0).expect("it is valid");
     let fields: Vec<&str> = endpoint.ignored.fields().collect();
     assert_eq!(fields, ["setIdentifier", "providerSpecific"]);
+}
+
+#[test]
+fn endpoints_take_services_and_digests_in_zone_file_form() {
+    check_endpoints(
+        json!([
+            { "dnsName": "example.com", "recordType": "HTTPS", "targets": ["1 . alpn=h2,h3"] },
+            { "dnsName": "_dns.example.com", "recordType": "SVCB", "targets": ["0 dns.example.net"] },
+            { "dnsName": "_443._tcp.example.com", "recordType": "TLSA", "targets": ["3 1 1 C0FFEE"] },
+            { "dnsName": "host.example.com", "recordType": "SSHFP", "targets": ["4 2 c0ffee"] },
+            { "dnsName": "example.com", "recordType": "HTTPS", "targets": ["0 b. port=1"] },
+        ]),
+        &[
+            "0 example.com. HTTPS None 1 . alpn=\"h2,h3\"",
+            "1 _dns.example.com. SVCB None 0 dns.example.net.",
+            "2 _443._tcp.example.com. TLSA None 3 1 1 c0ffee",
+            "3 host.example.com. SSHFP None 4 2 c0ffee",
+            "spec.endpoints[4].targets[0]: port says nothing beside priority 0, which makes an alias: \
+             remove it, or write another priority",
+        ],
+    );
 }

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use super::digests::{Hex, Sshfp, Tlsa};
 use super::parse;
 use super::rtype::RecordType;
+use super::svcb::Svcb;
 use super::text::{Text, write_quoted};
 use super::wire;
 use crate::name::{Name, NameProblem};
@@ -50,6 +52,14 @@ pub enum RecordData {
     Ptr(Name),
     /// Start of authority.
     Soa(Box<Soa>),
+    /// The digest of an SSH key.
+    Sshfp(Box<Sshfp>),
+    /// The digest of a certificate.
+    Tlsa(Box<Tlsa>),
+    /// Where a service is and how to speak to it.
+    Svcb(Box<Svcb>),
+    /// The same for HTTPS.
+    Https(Box<Svcb>),
     /// Data of a type that Bindery does not interpret (RFC 3597).
     Unknown {
         /// The type's number.
@@ -133,6 +143,18 @@ pub enum DataProblem {
         /// What was written.
         text: Box<str>,
     },
+    /// Digits that are not hexadecimal, or of which there are too few.
+    BadHex {
+        /// Which field.
+        field: &'static str,
+    },
+    /// A parameter of a service that is wrong.
+    BadParam {
+        /// Its key.
+        key: Box<str>,
+        /// What is wrong, and what to write instead.
+        why: &'static str,
+    },
     /// Data that no message could carry.
     TooLong {
         /// Its length in bytes.
@@ -165,6 +187,10 @@ impl RecordData {
             Self::Caa(_) => RecordType::Caa,
             Self::Ptr(_) => RecordType::Ptr,
             Self::Soa(_) => RecordType::Soa,
+            Self::Sshfp(_) => RecordType::Sshfp,
+            Self::Tlsa(_) => RecordType::Tlsa,
+            Self::Svcb(_) => RecordType::Svcb,
+            Self::Https(_) => RecordType::Https,
             Self::Unknown { rtype, .. } => RecordType::from_code(*rtype),
         }
     }
@@ -198,15 +224,45 @@ impl RecordData {
         wire::read(RecordType::from_code(rtype), rdata_uncompressed)
     }
 
+    /// The data itself, unless its parts contradict each other: then it can be read, and nobody should write
+    /// it.
+    ///
+    /// # Errors
+    /// See [`Svcb::check`].
+    pub fn checked_parts(self) -> Result<Self, DataProblem> {
+        match &self {
+            Self::Svcb(svcb) | Self::Https(svcb) => svcb.check()?,
+            Self::A(_)
+            | Self::Aaaa(_)
+            | Self::Cname(_)
+            | Self::Txt(_)
+            | Self::Mx { .. }
+            | Self::Ns(_)
+            | Self::Srv { .. }
+            | Self::Caa(_)
+            | Self::Ptr(_)
+            | Self::Soa(_)
+            | Self::Sshfp(_)
+            | Self::Tlsa(_)
+            | Self::Unknown { .. } => {}
+        }
+        Ok(self)
+    }
+
     /// The data itself, unless it is longer than a message can carry.
     ///
     /// # Errors
     /// [`DataProblem::TooLong`].
     pub fn checked_len(self) -> Result<Self, DataProblem> {
-        // Only text, CAA values and raw bytes can be long; the others need no look.
+        // Only text, values, digests, parameters and raw bytes can be long; the others need no look.
         let length = match &self {
             Self::Txt(text) => text.as_wire().len(),
             Self::Caa(caa) => 2 + caa.tag.len() + caa.value.len(),
+            Self::Sshfp(sshfp) => 2 + sshfp.fingerprint.len(),
+            Self::Tlsa(tlsa) => 3 + tlsa.data.len(),
+            Self::Svcb(svcb) | Self::Https(svcb) => {
+                2 + svcb.target.as_wire().len() + svcb.params.as_wire().len()
+            }
             Self::Unknown { bytes, .. } => bytes.len(),
             Self::A(_)
             | Self::Aaaa(_)
@@ -249,12 +305,15 @@ impl fmt::Display for RecordData {
                 write_quoted(f, &caa.value)
             }
             Self::Soa(soa) => soa.fmt(f),
+            Self::Sshfp(sshfp) => sshfp.fmt(f),
+            Self::Tlsa(tlsa) => tlsa.fmt(f),
+            Self::Svcb(svcb) | Self::Https(svcb) => svcb.fmt(f),
             Self::Unknown { bytes, .. } => {
                 write!(f, "\\# {}", bytes.len())?;
                 if !bytes.is_empty() {
                     f.write_str(" ")?;
                 }
-                bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+                Hex(bytes).fmt(f)
             }
         }
     }
@@ -312,6 +371,11 @@ impl fmt::Display for DataProblem {
                 "{} is not a CAA tag: write letters and digits, such as issue or iodef",
                 Shown(text)
             ),
+            Self::BadHex { field } => write!(
+                f,
+                "the {field} is not hexadecimal: write pairs of the digits 0 to 9 and a to f"
+            ),
+            Self::BadParam { key, why } => write!(f, "{key} {why}"),
             Self::TooLong { length } => write!(
                 f,
                 "the data has {length} bytes, the limit is {RDATA_LEN_MAX}: shorten it"

@@ -1,7 +1,9 @@
 //! Reads record data and zone-file lines.
 
 use super::data::{Caa, DataProblem, RecordData, Soa};
+use super::digests::{Sshfp, Tlsa, from_hex};
 use super::rtype::RecordType;
+use super::svcb::{SvcParam, SvcParams, Svcb};
 use super::text::Text;
 use super::wire;
 use super::{Record, TTL_MAX};
@@ -81,6 +83,19 @@ fn known(rtype: RecordType, fields: &mut Fields<'_>) -> Result<RecordData, DataP
             expire: fields.number("expire", u32::MAX)?,
             minimum: fields.number("minimum", u32::MAX)?,
         })),
+        RecordType::Sshfp => RecordData::Sshfp(Box::new(Sshfp {
+            algorithm: fields.tiny("algorithm")?,
+            fingerprint_type: fields.tiny("fingerprint type")?,
+            fingerprint: fields.hex("fingerprint")?,
+        })),
+        RecordType::Tlsa => RecordData::Tlsa(Box::new(Tlsa {
+            usage: fields.tiny("certificate usage")?,
+            selector: fields.tiny("selector")?,
+            matching_type: fields.tiny("matching type")?,
+            data: fields.hex("certificate association data")?,
+        })),
+        RecordType::Svcb => RecordData::Svcb(svcb(fields)?),
+        RecordType::Https => RecordData::Https(svcb(fields)?),
         // Only the generic form of RFC 3597 can say what such data is.
         RecordType::Other(_) => {
             return Err(DataProblem::UnknownType {
@@ -90,14 +105,26 @@ fn known(rtype: RecordType, fields: &mut Fields<'_>) -> Result<RecordData, DataP
     })
 }
 
+fn svcb(fields: &mut Fields<'_>) -> Result<Box<Svcb>, DataProblem> {
+    let (priority, target) = (fields.small("priority")?, fields.name("target")?);
+    let mut params = Vec::new();
+    while !fields.is_at_end() {
+        params.push(fields.param()?);
+    }
+    Ok(Box::new(Svcb {
+        priority,
+        target,
+        params: SvcParams::new(params)?,
+    }))
+}
+
 fn caa(fields: &mut Fields<'_>) -> Result<RecordData, DataProblem> {
-    let flags = fields.number("flags", u32::from(u8::MAX))?;
+    let flags = fields.tiny("flags")?;
     let tag = fields.word("tag")?;
     if !wire::is_caa_tag(tag.as_bytes()) {
         return Err(DataProblem::BadTag { text: tag.into() });
     }
     let value = fields.string("value")?;
-    let flags = u8::try_from(flags).expect("the number was checked to be at most 255");
     Ok(RecordData::Caa(Box::new(Caa {
         flags,
         tag: tag.into(),
@@ -109,24 +136,7 @@ fn caa(fields: &mut Fields<'_>) -> Result<RecordData, DataProblem> {
 fn generic(rtype: RecordType, fields: &mut Fields<'_>) -> Result<RecordData, DataProblem> {
     let malformed = || DataProblem::Malformed { rtype };
     let length = fields.number("length", 65_535)?;
-    let hex: Vec<u8> = fields
-        .rest
-        .bytes()
-        .filter(|byte| !byte.is_ascii_whitespace())
-        .collect();
-    let digit = |byte: u8| {
-        char::from(byte)
-            .to_digit(16)
-            .and_then(|digit| u8::try_from(digit).ok())
-    };
-    let bytes: Vec<u8> = hex
-        .chunks(2)
-        .map(|pair| match pair {
-            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-            _ => None,
-        })
-        .collect::<Option<_>>()
-        .ok_or_else(malformed)?;
+    let bytes = from_hex(fields.rest).ok_or_else(malformed)?;
     if u32::try_from(bytes.len()) != Ok(length) {
         return Err(malformed());
     }
@@ -191,6 +201,33 @@ impl<'a> Fields<'a> {
     fn small(&mut self, field: &'static str) -> Result<u16, DataProblem> {
         let number = self.number(field, u32::from(u16::MAX))?;
         Ok(u16::try_from(number).expect("the number was checked to be at most 65535"))
+    }
+
+    fn tiny(&mut self, field: &'static str) -> Result<u8, DataProblem> {
+        let number = self.number(field, u32::from(u8::MAX))?;
+        Ok(u8::try_from(number).expect("the number was checked to be at most 255"))
+    }
+
+    /// The rest as hexadecimal digits, which may stand in groups.
+    fn hex(&mut self, field: &'static str) -> Result<Box<[u8]>, DataProblem> {
+        let text = std::mem::take(&mut self.rest);
+        let bytes = from_hex(text).filter(|bytes| !bytes.is_empty());
+        bytes.ok_or(DataProblem::BadHex { field })
+    }
+
+    /// A parameter of a service: `key`, or `key=value` with the value quoted or bare.
+    fn param(&mut self) -> Result<SvcParam, DataProblem> {
+        let text = self.rest.trim_start();
+        let ends = |character: char| character == '=' || character.is_whitespace();
+        let (key, rest) = text.split_at(text.find(ends).unwrap_or(text.len()));
+        self.rest = rest;
+        match rest.strip_prefix('=') {
+            Some(value) => {
+                self.rest = value;
+                SvcParam::parse(key, Some(&self.string("value of a parameter")?))
+            }
+            None => SvcParam::parse(key, None),
+        }
     }
 
     /// The next character-string, quoted or bare, with its escapes resolved.

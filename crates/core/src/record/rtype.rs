@@ -31,11 +31,19 @@ pub enum RecordType {
     Ptr,
     /// Start of authority.
     Soa,
+    /// The digest of an SSH key.
+    Sshfp,
+    /// The digest of a certificate.
+    Tlsa,
+    /// Where a service is and how to speak to it.
+    Svcb,
+    /// The same for HTTPS.
+    Https,
     /// Any other type, carried as bytes (RFC 3597).
     Other(u16),
 }
 
-const KNOWN: [(RecordType, u16, &str); 10] = [
+const KNOWN: [(RecordType, u16, &str); 14] = [
     (RecordType::A, 1, "A"),
     (RecordType::Aaaa, 28, "AAAA"),
     (RecordType::Cname, 5, "CNAME"),
@@ -46,6 +54,10 @@ const KNOWN: [(RecordType, u16, &str); 10] = [
     (RecordType::Caa, 257, "CAA"),
     (RecordType::Ptr, 12, "PTR"),
     (RecordType::Soa, 6, "SOA"),
+    (RecordType::Sshfp, 44, "SSHFP"),
+    (RecordType::Tlsa, 52, "TLSA"),
+    (RecordType::Svcb, 64, "SVCB"),
+    (RecordType::Https, 65, "HTTPS"),
 ];
 
 impl RecordType {
@@ -70,6 +82,10 @@ impl RecordType {
             Self::Caa => 257,
             Self::Ptr => 12,
             Self::Soa => 6,
+            Self::Sshfp => 44,
+            Self::Tlsa => 52,
+            Self::Svcb => 64,
+            Self::Https => 65,
             Self::Other(code) => code,
         }
     }

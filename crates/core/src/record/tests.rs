@@ -30,8 +30,10 @@ fn every_type_is_read_and_printed() {
     check_same("1.2.0.192.in-addr.arpa. 300 IN PTR www.example.com.");
     check_same("example.com. 300 IN SOA ns1.example.com. hostmaster.example.com. 1 2 3 4 5");
     check_same(r#"example.com. 300 IN TXT "v=spf1 -all" "" "a\"b\\c\007\255""#);
-    check_same(r"example.com. 300 IN TYPE65 \# 3 000100");
-    check_same(r"example.com. 300 IN TYPE65 \# 0");
+    check_same(r"example.com. 300 IN TYPE99 \# 3 000100");
+    check_same(r"example.com. 300 IN TYPE99 \# 0");
+    check_same("host.example.com. 300 IN SSHFP 4 2 c0ffee");
+    check_same("_443._tcp.example.com. 300 IN TLSA 3 1 1 c0ffee");
     check(
         r"example.com. 300 IN A \# 4 C0 00 02 01",
         "example.com. 300 IN A 192.0.2.1",
@@ -42,6 +44,95 @@ fn every_type_is_read_and_printed() {
     );
     check("a. 1 IN TXT bare words", r#"a. 1 IN TXT "bare" "words""#);
     check(r"a\032b. 1 IN CNAME c\032d.", r"a\032b. 1 IN CNAME c\032d.");
+}
+
+#[test]
+fn services_are_read_and_printed_as_rfc_9460_shows() {
+    check_same("example.com. 300 IN HTTPS 0 svc.example.net.");
+    check_same("example.com. 300 IN HTTPS 1 .");
+    check_same("_dns.example.com. 300 IN SVCB 1 dns.example.com. alpn=\"dot\" port=8853");
+    check_same(
+        "a. 1 IN HTTPS 1 b. mandatory=alpn,ipv4hint alpn=\"h2,h3\" no-default-alpn port=443 \
+         ipv4hint=192.0.2.1,192.0.2.2 ech=Zm9v ipv6hint=2001:db8::1",
+    );
+    check(
+        "a. 1 IN SVCB 16 b. ipv4hint=192.0.2.1 mandatory=ipv4hint,alpn alpn=h2,h3-19",
+        "a. 1 IN SVCB 16 b. mandatory=alpn,ipv4hint alpn=\"h2,h3-19\" ipv4hint=192.0.2.1",
+    );
+    check_same(r#"a. 1 IN SVCB 1 b. key667="hello\210qoo""#);
+    check_same(r#"a. 1 IN SVCB 16 b. alpn="f\\\\oo\\,bar,h2""#);
+    check(
+        r#"a. 1 IN SVCB 1 b. dohpath="/q{?dns}""#,
+        r#"a. 1 IN SVCB 1 b. key7="/q{?dns}""#,
+    );
+    check(
+        r"a. 1 IN SVCB 1 b. key2",
+        "a. 1 IN SVCB 1 b. no-default-alpn",
+    );
+    // A value that is not of its key's form is carried as it is.
+    check_same(r#"a. 1 IN SVCB 1 b. key3="\000""#);
+}
+
+#[test]
+fn problems_of_services_name_the_key() {
+    for (params, expected) in [
+        ("alpn=", "the value of a parameter is missing: write it"),
+        (
+            "alpn=\"\"",
+            "alpn is not a list of protocols: write some such as h2,h3",
+        ),
+        (
+            "port=70000",
+            "port is not a port: write a whole number from 0 to 65535",
+        ),
+        (
+            "ipv4hint=2001:db8::1",
+            "ipv4hint is not a list of IPv4 addresses: write some such as 192.0.2.1,192.0.2.2",
+        ),
+        (
+            "ech=x",
+            "ech is not base64: write what the server gives out",
+        ),
+        ("port=1 port=2", "port stands twice: write it once"),
+        (
+            "alpm=h2",
+            "alpm is not a key: write one such as alpn, port or key65400",
+        ),
+    ] {
+        check(&format!("a. 1 IN HTTPS 1 b. {params}"), expected);
+    }
+    for (data, expected) in [
+        (
+            "1 b. mandatory=alpn port=1",
+            "mandatory names a key that is not set: name keys that are, and not mandatory itself",
+        ),
+        (
+            "1 b. no-default-alpn",
+            "no-default-alpn needs alpn: write the protocols too",
+        ),
+        (
+            "0 b. port=1",
+            "port says nothing beside priority 0, which makes an alias: remove it, or write another priority",
+        ),
+        ("1 b. mandatory=port port=1", ""),
+    ] {
+        let Ok(RecordData::Svcb(svcb)) = RecordData::parse(RecordType::Svcb, data) else {
+            unreachable!("it is read, whatever it says: {data}");
+        };
+        let problem = svcb.check().err();
+        assert_eq!(
+            problem.map_or_else(String::new, |one| one.to_string()),
+            expected
+        );
+    }
+    check(
+        "a. 1 IN TLSA 3 1 1 c0ffe",
+        "the certificate association data is not hexadecimal: write pairs of the digits 0 to 9 and a to f",
+    );
+    check(
+        "a. 1 IN SSHFP 256 1 c0ffee",
+        "algorithm is \"256\": write a whole number from 0 to 255",
+    );
 }
 
 #[test]
@@ -181,6 +272,7 @@ fn any_soa() -> impl Strategy<Value = Soa> {
 
 fn any_data() -> impl Strategy<Value = RecordData> {
     let bytes = || proptest::collection::vec(any::<u8>(), 0..300);
+    let some_bytes = || proptest::collection::vec(any::<u8>(), 1..70);
     prop_oneof![
         any::<[u8; 4]>().prop_map(|octets| RecordData::A(octets.into())),
         any::<[u8; 16]>().prop_map(|octets| RecordData::Aaaa(octets.into())),
@@ -208,12 +300,47 @@ fn any_data() -> impl Strategy<Value = RecordData> {
                 value: value.into(),
             }))
         }),
+        (any::<[u8; 2]>(), some_bytes()).prop_map(|([algorithm, fingerprint_type], bytes)| {
+            RecordData::Sshfp(Box::new(Sshfp {
+                algorithm,
+                fingerprint_type,
+                fingerprint: bytes.into(),
+            }))
+        }),
+        (any::<[u8; 3]>(), some_bytes()).prop_map(|([usage, selector, matching_type], bytes)| {
+            RecordData::Tlsa(Box::new(Tlsa {
+                usage,
+                selector,
+                matching_type,
+                data: bytes.into(),
+            }))
+        }),
+        any_svcb().prop_map(RecordData::Svcb),
+        any_svcb().prop_map(RecordData::Https),
         any_soa().prop_map(|soa| RecordData::Soa(Box::new(soa))),
         (60_000u16.., bytes()).prop_map(|(rtype, bytes)| RecordData::Unknown {
             rtype,
             bytes: bytes.into()
         }),
     ]
+}
+
+fn any_svcb() -> impl Strategy<Value = Box<Svcb>> {
+    let value = || proptest::collection::vec(any::<u8>(), 0..20);
+    let params = proptest::collection::btree_map(0u16..12, value(), 0..5);
+    (any::<u16>(), any_name(), params).prop_map(|(priority, target, params)| {
+        let mut wire = Vec::new();
+        for (key, value) in params {
+            wire.extend_from_slice(&key.to_be_bytes());
+            wire.extend_from_slice(&[0, u8::try_from(value.len()).expect("it is short")]);
+            wire.extend_from_slice(&value);
+        }
+        Box::new(Svcb {
+            priority,
+            target,
+            params: SvcParams::from_wire(&wire).expect("keys of a map increase"),
+        })
+    })
 }
 
 proptest! {

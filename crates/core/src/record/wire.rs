@@ -3,7 +3,9 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::data::{Caa, DataProblem, RecordData, Soa};
+use super::digests::{Sshfp, Tlsa};
 use super::rtype::RecordType;
+use super::svcb::{SvcParams, Svcb};
 use super::text::Text;
 use crate::name::Name;
 
@@ -57,6 +59,19 @@ pub(super) fn write(data: &RecordData, out: &mut Vec<u8>) {
                 out.extend_from_slice(&number.to_be_bytes());
             }
         }
+        RecordData::Sshfp(sshfp) => {
+            out.extend_from_slice(&[sshfp.algorithm, sshfp.fingerprint_type]);
+            out.extend_from_slice(&sshfp.fingerprint);
+        }
+        RecordData::Tlsa(tlsa) => {
+            out.extend_from_slice(&[tlsa.usage, tlsa.selector, tlsa.matching_type]);
+            out.extend_from_slice(&tlsa.data);
+        }
+        RecordData::Svcb(svcb) | RecordData::Https(svcb) => {
+            out.extend_from_slice(&svcb.priority.to_be_bytes());
+            out.extend_from_slice(svcb.target.as_wire());
+            out.extend_from_slice(svcb.params.as_wire());
+        }
         RecordData::Unknown { bytes, .. } => out.extend_from_slice(bytes),
     }
 }
@@ -96,12 +111,39 @@ fn read_known(rtype: RecordType, bytes: &[u8]) -> Option<RecordData> {
             expire: long(rest)?,
             minimum: long(rest)?,
         })),
+        RecordType::Sshfp => {
+            let [algorithm, fingerprint_type] = array(rest)?;
+            RecordData::Sshfp(Box::new(Sshfp {
+                algorithm,
+                fingerprint_type,
+                fingerprint: std::mem::take(rest).into(),
+            }))
+        }
+        RecordType::Tlsa => {
+            let [usage, selector, matching_type] = array(rest)?;
+            RecordData::Tlsa(Box::new(Tlsa {
+                usage,
+                selector,
+                matching_type,
+                data: std::mem::take(rest).into(),
+            }))
+        }
+        RecordType::Svcb => RecordData::Svcb(svcb(rest)?),
+        RecordType::Https => RecordData::Https(svcb(rest)?),
         RecordType::Other(code) => RecordData::Unknown {
             rtype: code,
             bytes: std::mem::take(rest).into(),
         },
     };
     rest.is_empty().then_some(data)
+}
+
+fn svcb(rest: &mut &[u8]) -> Option<Box<Svcb>> {
+    Some(Box::new(Svcb {
+        priority: short(rest)?,
+        target: name(rest)?,
+        params: SvcParams::from_wire(std::mem::take(rest))?,
+    }))
 }
 
 fn caa(bytes: &[u8]) -> Option<RecordData> {

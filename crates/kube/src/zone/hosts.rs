@@ -22,23 +22,15 @@ pub(super) fn with_addresses(zone: &Name, records: &[Record], server: &str) -> V
     };
     let missing: Vec<Record> = records
         .iter()
-        .filter_map(|record| match &record.data {
-            RecordData::Ns(host) if host.is_in(zone) && !has_address(host) => Some(Record {
+        .filter_map(|record| {
+            let RecordData::Ns(host) = &record.data else {
+                return None;
+            };
+            (host.is_in(zone) && !has_address(host)).then(|| Record {
                 name: host.clone(),
                 ttl: record.ttl,
                 data: data.clone(),
-            }),
-            RecordData::Ns(_)
-            | RecordData::A(_)
-            | RecordData::Aaaa(_)
-            | RecordData::Cname(_)
-            | RecordData::Txt(_)
-            | RecordData::Mx { .. }
-            | RecordData::Srv { .. }
-            | RecordData::Caa(_)
-            | RecordData::Ptr(_)
-            | RecordData::Soa(_)
-            | RecordData::Unknown { .. } => None,
+            })
         })
         .collect();
     records.extend(missing);

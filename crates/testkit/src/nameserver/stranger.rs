@@ -16,36 +16,23 @@ pub enum Meddling {
     Usurp,
 }
 
-/// A value by which strangers are known.
+/// The values by which strangers are known.
+const MARKS: [(RecordType, &str); 4] = [
+    (RecordType::A, "A 198.51.100.9"),
+    (RecordType::Aaaa, "AAAA 2001:db8:bad::9"),
+    (RecordType::Cname, "CNAME stranger.example.net."),
+    (RecordType::Txt, "TXT \"stranger\""),
+];
+
 fn mark(rtype: RecordType) -> Option<&'static str> {
-    match rtype {
-        RecordType::A => Some("A 198.51.100.9"),
-        RecordType::Aaaa => Some("AAAA 2001:db8:bad::9"),
-        RecordType::Cname => Some("CNAME stranger.example.net."),
-        RecordType::Txt => Some("TXT \"stranger\""),
-        RecordType::Mx
-        | RecordType::Ns
-        | RecordType::Srv
-        | RecordType::Caa
-        | RecordType::Ptr
-        | RecordType::Soa
-        | RecordType::Other(_) => None,
-    }
+    let mut marks = MARKS.into_iter();
+    marks.find_map(|(known, mark)| (known == rtype).then_some(mark))
 }
 
 /// Whether a stranger wrote a line.
 #[must_use]
 pub fn is_strange(line: &str) -> bool {
-    let types = [
-        RecordType::A,
-        RecordType::Aaaa,
-        RecordType::Cname,
-        RecordType::Txt,
-    ];
-    types
-        .into_iter()
-        .filter_map(mark)
-        .any(|mark| line.ends_with(mark))
+    MARKS.into_iter().any(|(_, mark)| line.ends_with(mark))
 }
 
 fn record(name: &Name, rtype: RecordType) -> Option<Record> {
