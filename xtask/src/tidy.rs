@@ -10,6 +10,7 @@ pub(crate) mod tree;
 mod arrows;
 mod dependencies;
 mod links;
+mod names;
 mod promises;
 mod reach;
 mod rust;
@@ -87,6 +88,8 @@ const TEXT_RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     dependencies::denied_alike,
     decisions::complete,
     links::dead,
+    names::once,
+    names::exceptions,
     promises::named_tests,
     promises::documents,
     promises::outside_paths,

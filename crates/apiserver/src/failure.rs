@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::store::Refused;
-use crate::schema::Cause;
+use crate::schema::FieldCause;
 
 /// One failed call, ready to be answered as a `Status` object.
 #[derive(Debug, Clone)]
@@ -44,8 +44,8 @@ impl Subject<'_> {
     }
 }
 
-impl From<Cause> for Fault {
-    fn from(cause: Cause) -> Self {
+impl From<FieldCause> for Fault {
+    fn from(cause: FieldCause) -> Self {
         Self {
             reason: cause.reason.as_str(),
             message: cause.message,

@@ -48,7 +48,7 @@ pub use body::ApiBody;
 pub use environment::{Environment, Seeded, System};
 pub use serve::{Identity, IdentityError, ServeOptions, host_name, is_own_host};
 pub use service::ApiService;
-pub use store::Open;
+pub use store::OpenError;
 
 use kinds::Registry;
 use object::ObjectId;
@@ -112,7 +112,7 @@ impl EmbeddedApi {
     ///
     /// # Errors
     /// The data folder is in use, was written by a newer Bindery or cannot be read.
-    pub fn open(options: Options) -> Result<Self, Open> {
+    pub fn open(options: Options) -> Result<Self, OpenError> {
         let store = match &options.storage {
             Storage::Disk(folder) => Store::on_disk(folder)?,
             Storage::Memory => Store::in_memory(),

@@ -26,7 +26,7 @@ pub struct Resource<'a> {
     /// The name in paths.
     pub plural: &'a str,
     /// Where its objects live.
-    pub scope: Scope,
+    pub scope: ResourceScope,
     /// Subresources by name: `status`, `scale`.
     pub subresources: &'a [&'a str],
     /// The `openAPIV3Schema` of a custom resource; built-in kinds are known.
@@ -35,7 +35,7 @@ pub struct Resource<'a> {
 
 /// Where objects live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum ResourceScope {
     /// In the cluster as a whole.
     Cluster,
     /// In namespaces.

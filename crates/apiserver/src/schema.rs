@@ -60,7 +60,7 @@ pub enum CauseReason {
 
 /// One entry of `details.causes`: what is wrong with which field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
+pub struct FieldCause {
     /// The class of the mistake.
     pub reason: CauseReason,
     /// The explanation, without the field.
@@ -105,7 +105,7 @@ impl Structural {
     ///
     /// # Limits
     /// Schemas nested deeper than [`DEPTH_MAX`] are refused.
-    pub fn compile(open_api_v3_schema: &Value) -> Result<Self, Vec<Cause>> {
+    pub fn compile(open_api_v3_schema: &Value) -> Result<Self, Vec<FieldCause>> {
         let causes = structure::problems(open_api_v3_schema);
         if !causes.is_empty() {
             return Err(causes);
@@ -120,7 +120,7 @@ impl Structural {
         });
         match compiled {
             Ok(Ok(root)) => root.map(|root| Self { root }),
-            Ok(Err(_)) | Err(_) => Err(vec![Cause {
+            Ok(Err(_)) | Err(_) => Err(vec![FieldCause {
                 reason: CauseReason::InternalError,
                 message: "Internal error: the schema could not be compiled".to_owned(),
                 field: "openAPIV3Schema".to_owned(),
@@ -150,7 +150,7 @@ impl Structural {
 
     /// Checks a whole object; `old` is the stored one on update.
     #[must_use]
-    pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldCause> {
         let mut causes = validate::check(&self.root, new, old);
         self.list_types_and_rules(new, old, &mut causes);
         causes
@@ -158,7 +158,7 @@ impl Structural {
 
     /// Checks an object written through its `/status` subresource.
     #[must_use]
-    pub fn validate_status(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    pub fn validate_status(&self, new: &Value, old: Option<&Value>) -> Vec<FieldCause> {
         let mut causes = Vec::new();
         if let (Some(status), Some(node)) = (new.get("status"), self.root.properties.get("status"))
         {
@@ -174,7 +174,7 @@ impl Structural {
 
     /// Checks only what is checked of an object that says it is of another kind.
     #[must_use]
-    pub fn validate_stranger(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    pub fn validate_stranger(&self, new: &Value, old: Option<&Value>) -> Vec<FieldCause> {
         let mut causes = Vec::new();
         self.list_types_and_rules(new, old, &mut causes);
         causes
@@ -185,7 +185,7 @@ impl Structural {
         &self.root
     }
 
-    fn list_types_and_rules(&self, new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    fn list_types_and_rules(&self, new: &Value, old: Option<&Value>, causes: &mut Vec<FieldCause>) {
         let repeated = list_types::problems(&self.root, new);
         // Where the stored object already has repetitions, a write may keep them.
         let is_new = !repeated.is_empty()
@@ -206,7 +206,7 @@ impl Structural {
 
 /// The text after `is invalid: ` in the message of a 422 answer.
 #[must_use]
-pub fn summary(causes: &[Cause]) -> String {
+pub fn summary(causes: &[FieldCause]) -> String {
     let mut lines: Vec<String> = Vec::with_capacity(causes.len());
     for cause in causes {
         let line = format!("{}: {}", cause.field, cause.message);

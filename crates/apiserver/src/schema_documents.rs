@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::failure::Failure;
 use super::kinds::{Kind, Kinds};
 use super::service::Reply;
-use crate::openapi::{Resource, Scope, document, index};
+use crate::openapi::{Resource, ResourceScope, document, index};
 
 /// The media type of a document of version 2 as a message.
 const PROTOBUF_V2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
@@ -104,9 +104,9 @@ fn resource<'a>(kind: &'a Kind, subresources: &'a [&'a str]) -> Resource<'a> {
         kind: &kind.kind,
         plural: &kind.plural,
         scope: if kind.namespaced {
-            Scope::Namespaced
+            ResourceScope::Namespaced
         } else {
-            Scope::Cluster
+            ResourceScope::Cluster
         },
         subresources,
         schema: schema.map(|custom| declared_schema(&custom.declared)),

@@ -19,7 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use committer::Committer;
-pub use disk::Open;
+pub use disk::OpenError;
 use disk::{Disk, Folder};
 pub(crate) use history::{Change, Event, watch_line};
 pub(crate) use listing::{Page, Wanted};
@@ -153,11 +153,11 @@ impl Store {
     }
 
     /// Opens the store in `folder`, creating it if it is missing.
-    pub(crate) fn on_disk(folder: &Path) -> Result<Self, Open> {
+    pub(crate) fn on_disk(folder: &Path) -> Result<Self, OpenError> {
         Self::on(Box::new(Folder(folder.to_owned())))
     }
 
-    fn on(disk: Box<dyn Disk>) -> Result<Self, Open> {
+    fn on(disk: Box<dyn Disk>) -> Result<Self, OpenError> {
         let mut state = State::default();
         let opened = disk::open(&*disk, &mut state)?;
         state.open_at(opened.version);

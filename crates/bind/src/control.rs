@@ -57,11 +57,11 @@ pub(super) enum ControlFault {
 
 /// How a zone was made known to `named`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum AddedBy {
     /// By a command of its own, which ends when the zone is loaded.
-    Alone,
+    Command,
     /// In the list, together with others; it is loaded after that.
-    Listed,
+    List,
 }
 
 /// The control channel and who waits for it.
@@ -81,7 +81,7 @@ struct Wish {
     tell: oneshot::Sender<Outcome>,
 }
 
-type Outcome = Result<Way, ControlFault>;
+type Outcome = Result<AddedBy, ControlFault>;
 
 /// What only one at a time may use.
 struct Channel {
@@ -130,7 +130,7 @@ impl Control {
     ///
     /// # Cancellation
     /// If dropped, whoever comes next may do it.
-    pub(super) async fn remove(&self, zone: &Name) -> Result<Option<Way>, ControlFault> {
+    pub(super) async fn remove(&self, zone: &Name) -> Result<Option<AddedBy>, ControlFault> {
         match self.ask(zone, |waiting| &mut waiting.removing).await {
             Ok(way) => Ok(Some(way)),
             Err(fault) if fault.says("not found") => Ok(None),
@@ -221,7 +221,7 @@ impl Channel {
             Err(fault) if fault.says("already exists") => {}
             Err(fault) => return Err(fault),
         }
-        Ok(Way::Alone)
+        Ok(AddedBy::Command)
     }
 
     async fn add_together(&mut self, adding: Vec<Wish>) {
@@ -243,7 +243,7 @@ impl Channel {
         let before = self.listed.clone();
         self.write_list(longer).await?;
         match self.command("reconfig").await {
-            Ok(()) => Ok(Way::Listed),
+            Ok(()) => Ok(AddedBy::List),
             // It goes on with what it had; each of these is added by itself when it is tried again.
             Err(fault) if fault.is_refusal() => {
                 self.refused = true;
@@ -259,7 +259,7 @@ impl Channel {
         let is_listed = |wish: &Wish| self.listed.contains(&wish.zone);
         let (listed, alone): (Vec<_>, Vec<_>) = removing.into_iter().partition(is_listed);
         for wish in alone {
-            let outcome = self.remove_one(&wish.zone, Way::Alone).await;
+            let outcome = self.remove_one(&wish.zone, AddedBy::Command).await;
             wish.tell(outcome);
         }
         if listed.is_empty() {
@@ -273,14 +273,14 @@ impl Channel {
         let written = self.write_list(shorter).await;
         for wish in listed {
             let outcome = match &written {
-                Ok(()) => self.remove_one(&wish.zone, Way::Listed).await,
+                Ok(()) => self.remove_one(&wish.zone, AddedBy::List).await,
                 Err(fault) => Err(fault.clone()),
             };
             wish.tell(outcome);
         }
     }
 
-    async fn remove_one(&mut self, zone: &Name, way: Way) -> Outcome {
+    async fn remove_one(&mut self, zone: &Name, way: AddedBy) -> Outcome {
         self.command(&zones::remove_command(zone)).await?;
         self.zone_count = self.zone_count.saturating_sub(1);
         Ok(way)

@@ -13,9 +13,9 @@ use futures::future::BoxFuture;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use super::control::{Control, ControlFault, Way};
+use super::control::{AddedBy, Control, ControlFault};
 use super::rndc::RndcFault;
-use super::turns::Turns;
+use super::zone_locks::ZoneLocks;
 use super::zones::{self, Files};
 use super::{Options, config};
 use bindery_dns::local::Replication;
@@ -50,7 +50,7 @@ struct Inner {
     address: SocketAddr,
     server: Server,
     control: Control,
-    turns: Turns,
+    locks: ZoneLocks,
     writes: Semaphore,
 }
 
@@ -64,7 +64,7 @@ impl Host {
                 address: options.address,
                 server: server.with_clock(options.clock.clone()),
                 control,
-                turns: Turns::default(),
+                locks: ZoneLocks::default(),
                 writes: Semaphore::new(WRITES_MAX),
             }),
         }
@@ -114,7 +114,7 @@ impl Host {
 
     async fn add_zone(&self, zone: &Name, records: &[Record]) -> Result<(), Fault> {
         // Held from the look to the command: a file must not be written under a served zone.
-        let _turn = self.inner.turns.take(zone).await;
+        let _turn = self.inner.locks.take(zone).await;
         match (self.state(zone).await?, &self.inner.role) {
             // What a secondary cannot serve has not been copied yet, or its primaries are away.
             (State::Served, _) | (State::Broken, Replication::Secondary { .. }) => return Ok(()),
@@ -150,8 +150,8 @@ impl Host {
             .await
             .map_err(|error| disk_fault(zone, "written", &error))?;
         match self.inner.control.add(zone).await {
-            Ok(Way::Listed) if !records.is_empty() => self.wait_until_loaded(zone).await,
-            Ok(Way::Alone | Way::Listed) => Ok(()),
+            Ok(AddedBy::List) if !records.is_empty() => self.wait_until_loaded(zone).await,
+            Ok(AddedBy::Command | AddedBy::List) => Ok(()),
             Err(error) => Err(self.control_fault(zone, "add", &error)),
         }
     }
@@ -199,7 +199,7 @@ impl Host {
     /// Serves a zone that cannot be loaded without the changes since its file was written, if that is what
     /// is broken.
     async fn mend_zone(&self, zone: &Name) -> Result<bool, Fault> {
-        let _turn = self.inner.turns.take(zone).await;
+        let _turn = self.inner.locks.take(zone).await;
         if matches!(self.inner.role, Replication::Secondary { .. }) {
             return Ok(false);
         }
@@ -239,7 +239,7 @@ impl Host {
     }
 
     async fn remove_zone(&self, zone: &Name) -> Result<(), Fault> {
-        let _turn = self.inner.turns.take(zone).await;
+        let _turn = self.inner.locks.take(zone).await;
         self.drop_zone(zone).await
     }
 
@@ -262,20 +262,20 @@ impl Host {
     }
 
     /// `named` answers before it has dropped the zone.
-    async fn wait_until_forgotten(&self, zone: &Name, way: Way) {
+    async fn wait_until_forgotten(&self, zone: &Name, way: AddedBy) {
         let deadline = Instant::now() + FORGET_TIMEOUT;
         while !self.is_forgotten(zone, way).await && Instant::now() < deadline {
             sleep(FORGET_POLL).await;
         }
     }
 
-    async fn is_forgotten(&self, zone: &Name, way: Way) -> bool {
+    async fn is_forgotten(&self, zone: &Name, way: AddedBy) -> bool {
         match way {
             // The last thing it does is to remove the file, after it has taken the zone off a list
             // of its own. A kill in between would bring the zone back without its data.
-            Way::Alone => !zones::path(&self.inner.folder, zone).exists(),
+            AddedBy::Command => !zones::path(&self.inner.folder, zone).exists(),
             // It leaves the file of a zone from its configuration where it is.
-            Way::Listed => matches!(self.state(zone).await, Ok(State::Missing)),
+            AddedBy::List => matches!(self.state(zone).await, Ok(State::Missing)),
         }
     }
 

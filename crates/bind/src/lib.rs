@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bindery_dns::{Clock, Key};
+use bindery_dns::{Key, SigningClock};
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
@@ -35,7 +35,7 @@ mod process;
 mod reserved;
 mod rndc;
 mod supervisor;
-mod turns;
+mod zone_locks;
 mod zones;
 
 /// How long `named` may take to answer after it was started. With 100,000 zones it needs
@@ -66,14 +66,14 @@ pub struct Options {
     /// Whether its zones are its own or copies, and whose.
     pub role: Replication,
     /// What time it is, for the control channel.
-    pub clock: Clock,
+    pub clock: SigningClock,
     /// Secure random bytes, for the control channel's key.
     pub random: Arc<dyn Fn() -> [u8; 32] + Send + Sync>,
 }
 
 /// Why `named` does not run.
 #[derive(Debug, Error)]
-pub enum Start {
+pub enum StartError {
     /// The address is taken or not ours.
     #[error(
         "cannot listen on {address}: {source}; stop what listens there (`ss -tulpn` shows it) or \
@@ -152,18 +152,19 @@ impl Named {
     ///
     /// # Cancellation
     /// If dropped, the process is killed.
-    pub async fn start(mut options: Options) -> Result<Self, Start> {
+    pub async fn start(mut options: Options) -> Result<Self, StartError> {
         // It runs in its folder, so paths must not depend on where we run.
-        options.folder = std::path::absolute(&options.folder).map_err(|source| Start::Prepare {
-            path: options.folder.clone(),
-            source,
-        })?;
+        options.folder =
+            std::path::absolute(&options.folder).map_err(|source| StartError::Prepare {
+                path: options.folder.clone(),
+                source,
+            })?;
         process::end_leftover(&options.folder, STOP_TIMEOUT).await;
         let supported = process::defaults(&options.program).await;
         let wanted = options.address;
         for _ in 1..PORT_TRIES {
             match Self::start_once(&mut options, wanted, &supported).await {
-                Err(Start::Silent { .. }) => {}
+                Err(StartError::Silent { .. }) => {}
                 started => return started,
             }
         }
@@ -174,31 +175,31 @@ impl Named {
         options: &mut Options,
         wanted: SocketAddr,
         supported: &str,
-    ) -> Result<Self, Start> {
+    ) -> Result<Self, StartError> {
         // Both are kept until it answers.
         let reserved = Reserved::new(wanted)?;
         let control = Reserved::new((Ipv4Addr::LOCALHOST, 0).into())?;
         options.address = reserved.address;
         let control_key = Key::generate("bindery-control", (options.random)())
             .map_err(|problem| io::Error::other(problem.to_string()))
-            .map_err(|source| Start::Prepare {
+            .map_err(|source| StartError::Prepare {
                 path: options.folder.clone(),
                 source,
             })?;
         let config = config::write(options, control.address, &control_key, supported)
-            .map_err(|(path, source)| Start::Prepare { path, source })?;
+            .map_err(|(path, source)| StartError::Prepare { path, source })?;
         let rndc = Rndc::new(
             control.address,
             control_key,
             options.clock.clone(),
             first_serial(options),
         );
-        let listed = Listed::read(&options.folder).map_err(|source| Start::Prepare {
+        let listed = Listed::read(&options.folder).map_err(|source| StartError::Prepare {
             path: options.folder.join(config::LISTED),
             source,
         })?;
         let process = Process::spawn(&options.program, &config, &options.folder);
-        let process = process.map_err(|source| Start::Spawn {
+        let process = process.map_err(|source| StartError::Spawn {
             program: options.program.clone(),
             source,
         })?;
@@ -208,12 +209,12 @@ impl Named {
         Ok(named)
     }
 
-    async fn wait_until_it_answers(&self, options: &Options) -> Result<(), Start> {
+    async fn wait_until_it_answers(&self, options: &Options) -> Result<(), StartError> {
         let path = options.folder.join(config::LOG);
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
             if let Some(status) = self.process.ended() {
-                return Err(Start::Ended {
+                return Err(StartError::Ended {
                     status,
                     log: log_tail(&path),
                     path,
@@ -224,7 +225,7 @@ impl Named {
             }
             if Instant::now() > deadline || has_lost_a_port(&path) {
                 let address = options.address;
-                return Err(Start::Silent {
+                return Err(StartError::Silent {
                     address,
                     log: log_tail(&path),
                     path,

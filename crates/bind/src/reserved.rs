@@ -9,7 +9,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use tokio::net::TcpSocket;
 
-use super::Start;
+use super::StartError;
 
 /// Ports that are tried at most, where any will do.
 const TRIES_MAX: usize = 8;
@@ -24,8 +24,8 @@ pub(super) struct Reserved {
 
 impl Reserved {
     /// Reserves `wanted`, or some free port where it has port 0.
-    pub(super) fn new(wanted: SocketAddr) -> Result<Self, Start> {
-        let failed = |source| Start::Address {
+    pub(super) fn new(wanted: SocketAddr) -> Result<Self, StartError> {
+        let failed = |source| StartError::Address {
             address: wanted,
             source,
         };
@@ -89,7 +89,10 @@ mod tests {
     async fn a_port_that_is_taken_for_udp_is_not_free() {
         let udp = UdpSocket::bind(any()).expect("ports are free");
         let address = udp.local_addr().expect("it is bound");
-        assert!(matches!(Reserved::new(address), Err(Start::Address { .. })));
+        assert!(matches!(
+            Reserved::new(address),
+            Err(StartError::Address { .. })
+        ));
     }
 
     #[tokio::test]
@@ -108,6 +111,9 @@ mod tests {
         let socket = bound(any()).expect("ports are free");
         let address = socket.local_addr().expect("it is bound");
         let _listening = socket.listen(1).expect("it is bound");
-        assert!(matches!(Reserved::new(address), Err(Start::Address { .. })));
+        assert!(matches!(
+            Reserved::new(address),
+            Err(StartError::Address { .. })
+        ));
     }
 }

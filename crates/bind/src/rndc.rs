@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use bindery_dns::{Clock, Key};
+use bindery_dns::{Key, SigningClock};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -63,7 +63,7 @@ pub(super) enum RndcFault {
 pub(super) struct Rndc {
     address: SocketAddr,
     key: Key,
-    clock: Clock,
+    clock: SigningClock,
     serial: u32,
     session: Option<Session>,
 }
@@ -74,7 +74,12 @@ struct Session {
 }
 
 impl Rndc {
-    pub(super) fn new(address: SocketAddr, key: Key, clock: Clock, first_serial: u32) -> Self {
+    pub(super) fn new(
+        address: SocketAddr,
+        key: Key,
+        clock: SigningClock,
+        first_serial: u32,
+    ) -> Self {
         Self {
             address,
             key,

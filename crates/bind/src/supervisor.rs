@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Host, Named, Options, Start};
+use crate::{Host, Named, Options, StartError};
 
 /// How long to wait before `named` is started again; doubled up to the maximum when it ends soon.
 const RESTART_MIN: Duration = Duration::from_millis(200);
@@ -31,7 +31,7 @@ impl NamedSupervisor {
     ///
     /// # Cancellation
     /// If dropped, the process is killed.
-    pub async fn start(options: Options) -> Result<Self, Start> {
+    pub async fn start(options: Options) -> Result<Self, StartError> {
         let named = Named::start(options.clone()).await?;
         let host = SupervisedHost(Arc::new(Mutex::new(named.host())));
         // Clients know the port that was chosen now, so the next process must have it too.

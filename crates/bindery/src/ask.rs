@@ -2,12 +2,12 @@
 //!
 //! They must *never* write: all that is asked of the API is lists, and of name servers transfers.
 
-mod book;
 #[cfg(test)]
 mod fixture;
+mod inventory;
+mod listed_object;
 mod listing;
 mod table;
-mod thing;
 
 mod explain;
 mod plan;

@@ -102,7 +102,7 @@ mod tests {
     use bindery_core::fleet::Role;
 
     use super::*;
-    use crate::folder::Reader;
+    use crate::folder::FolderReader;
 
     #[test]
     fn the_first_lines_say_where_and_what_to_try() {
@@ -110,7 +110,7 @@ mod tests {
         let text = "{apiVersion: v1, kind: DNSZone, metadata: {name: z}, spec: {zoneName: a.test}}\n\
                     ---\n{apiVersion: v1, kind: ARecord, metadata: {name: w}, spec: {name: w}}\n";
         std::fs::write(folder.path().join("a.yaml"), text).expect("it is ours");
-        let scan = Reader::peek(folder.path().to_owned()).expect("it is there");
+        let scan = FolderReader::peek(folder.path().to_owned()).expect("it is there");
         let banner = Banner {
             folder: "zones".into(),
             data: "/data".into(),

@@ -46,15 +46,15 @@ Exit codes:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run everything on this machine: API, controllers and name server, from a folder of YAML.
-    Up(Up),
+    Up(UpFlags),
     /// Run the controllers against a Kubernetes API and an RFC 2136 name server.
-    Run(Run),
+    Run(RunFlags),
     /// Show zones, their servers, and the objects that are not ready.
-    Status(ask::Status),
+    Status(ask::StatusFlags),
     /// Follow one object from its spec to DNS, and say where it stops.
-    Explain(ask::Explain),
+    Explain(ask::ExplainFlags),
     /// Show what would be written to DNS now, and write nothing.
-    Plan(ask::Plan),
+    Plan(ask::PlanFlags),
     /// Print all CustomResourceDefinitions as YAML.
     #[command(after_long_help = "Example:\n  bindery crds | kubectl apply -f -")]
     Crds,
@@ -82,7 +82,7 @@ Ctrl-C or SIGTERM finishes what is in flight and exits 0; a second one exits at 
 /// Flags of `up`.
 #[derive(Debug, Args)]
 #[command(after_long_help = UP_EXAMPLES)]
-pub(crate) struct Up {
+pub(crate) struct UpFlags {
     /// Folder of YAML and JSON files that is kept applied
     #[arg(value_name = "DIR", env = "BINDERY_DIR", hide_env_values = true)]
     pub(crate) dir: PathBuf,
@@ -129,11 +129,11 @@ pub(crate) struct Up {
     #[arg(
         long,
         value_enum,
-        default_value_t = Server::Auto,
+        default_value_t = ServerChoice::Auto,
         env = "BINDERY_SERVER",
         hide_env_values = true
     )]
-    pub(crate) server: Server,
+    pub(crate) server: ServerChoice,
 
     /// How many name servers take updates; ports count up from --dns-address
     #[arg(
@@ -176,7 +176,7 @@ pub(crate) struct Up {
 
 /// Which name server `up` starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Server {
+pub(crate) enum ServerChoice {
     /// BIND's named where it is installed, else the built-in server
     Auto,
     /// BIND's named, as a child process
@@ -209,7 +209,7 @@ account of the pod. The CRDs must be installed: bindery crds | kubectl apply -f 
 /// Flags of `run`.
 #[derive(Debug, Args)]
 #[command(after_long_help = RUN_EXAMPLES)]
-pub(crate) struct Run {
+pub(crate) struct RunFlags {
     /// Kubeconfig of the cluster
     #[arg(
         long,

@@ -21,7 +21,7 @@ use crate::surroundings;
 const SETTLE_POLL: Duration = Duration::from_millis(100);
 
 /// What the controllers work on.
-pub(crate) struct Wanted {
+pub(crate) struct ControllerSetup {
     /// The Kubernetes API.
     pub(crate) client: Client,
     /// The name servers, cluster by cluster.
@@ -35,16 +35,16 @@ pub(crate) struct Wanted {
 /// Starts engine and controllers as tasks of `work`, and what watches the name server as a task of
 /// `base`. `begun` says, when everything was declared, how many objects that makes.
 pub(crate) fn start(
-    wanted: Wanted,
+    setup: ControllerSetup,
     begun: impl Future<Output = usize> + Send + 'static,
     (base, work): (&mut Supervisor, &mut Supervisor),
 ) -> Sources {
-    let Wanted {
+    let ControllerSetup {
         client,
         groups,
         is_after_loss,
         namespaces,
-    } = wanted;
+    } = setup;
     let readiness = Readiness::default();
     let stations = groups
         .values()

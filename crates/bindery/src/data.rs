@@ -9,7 +9,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use bindery_apiserver::{EmbeddedApi, Identity, Open, Options, System};
+use bindery_apiserver::{EmbeddedApi, Identity, OpenError, Options, System};
 use bindery_core::Group;
 use bindery_dns::Key;
 use sha2::{Digest as _, Sha256};
@@ -60,7 +60,7 @@ pub(crate) fn open_api(folder: &Path) -> Result<EmbeddedApi> {
             }
             Ok(api)
         }
-        Err(Open::InUse { folder }) => {
+        Err(OpenError::InUse { folder }) => {
             let pid = fs::read_to_string(folder.join(PID_FILE)).unwrap_or_default();
             let whose = match pid.trim() {
                 "" => String::new(),
@@ -130,12 +130,12 @@ fn read_key(path: &Path) -> Result<Key> {
 
 /// The TSIG keys that were given, each as `FILE` or `CLUSTER=FILE`.
 #[derive(Default)]
-pub(crate) struct Keys {
+pub(crate) struct TsigKeys {
     common: Option<Key>,
     own: BTreeMap<Group, Key>,
 }
 
-impl Keys {
+impl TsigKeys {
     /// Reads them. A file may have a '=' in its name, so what stands before one counts only where it
     /// names a cluster.
     ///

@@ -18,10 +18,10 @@ mod watch;
 
 use bindery_sources::meta::NO_LONGER_DECLARED;
 
-pub(crate) use document::Problem;
-pub(crate) use keep::{Keeper, News};
+pub(crate) use document::FileProblem;
+pub(crate) use keep::{FolderReport, Keeper};
 pub(crate) use plan::Scan;
-pub(crate) use scan::Reader;
+pub(crate) use scan::FolderReader;
 pub(crate) use tell::fetch_problems;
 
 /// The annotation that says which file declares an object, relative to the folder.

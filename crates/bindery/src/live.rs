@@ -6,4 +6,4 @@ mod row;
 
 pub(crate) use frame::Paint;
 pub(crate) use overview::{Overview, Style, resource};
-pub(crate) use row::{Glimpse, Mood, Row, RowKey};
+pub(crate) use row::{Health, ObjectRow, RowKey, ShownObject};

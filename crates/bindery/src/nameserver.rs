@@ -12,7 +12,7 @@ use bindery_bind::NamedSupervisor;
 use bindery_core::fleet::{Role, ServerInfo};
 use bindery_core::{FaultKind, Group, Name};
 use bindery_dns::local::Replication;
-use bindery_dns::{Clock, Key};
+use bindery_dns::{Key, SigningClock};
 use bindery_engine::ports::{NameServer, ZoneHost};
 use bindery_engine::{ServerHandle, Servers};
 use bindery_nameserver::{self as nameserver, BuiltinServer, Sockets};
@@ -21,7 +21,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::address;
-use crate::cli::Server;
+use crate::cli::ServerChoice;
 use crate::metrics::Gate;
 use crate::surroundings;
 
@@ -51,8 +51,8 @@ pub(crate) struct Listening {
 }
 
 /// What is needed to start name servers.
-pub(crate) struct Wanted<'a> {
-    pub(crate) server: Server,
+pub(crate) struct FleetSetup<'a> {
+    pub(crate) server: ServerChoice,
     /// Where the first one listens; the others count up from its port.
     pub(crate) address: SocketAddr,
     /// Of which cluster, each once, how many take updates, and how many fetch from those.
@@ -64,8 +64,8 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// What is needed to start one of them.
-struct One<'a> {
-    server: Server,
+struct ServerSetup<'a> {
+    server: ServerChoice,
     address: SocketAddr,
     role: Replication,
     /// What is added to the name of its folder.
@@ -75,8 +75,8 @@ struct One<'a> {
     stop: CancellationToken,
 }
 
-/// One that runs.
-struct RunningOne {
+/// A server that runs.
+struct RunningServer {
     address: SocketAddr,
     what: String,
     server: Arc<dyn NameServer>,
@@ -88,10 +88,10 @@ struct RunningOne {
 ///
 /// # Errors
 /// If one cannot; the message says what to do.
-pub(crate) async fn start(wanted: Wanted<'_>) -> Result<Running> {
+pub(crate) async fn start(setup: FleetSetup<'_>) -> Result<Running> {
     let sum = |(primaries, secondaries): &(u16, u16)| usize::from(*primaries + *secondaries);
-    let total = wanted.count.iter().map(|(_, count)| sum(count)).sum();
-    let addresses = addresses(wanted.address, total)?;
+    let total = setup.count.iter().map(|(_, count)| sum(count)).sum();
+    let addresses = addresses(setup.address, total)?;
     let mut addresses = addresses.as_slice();
     let mut running = Running {
         members: Vec::new(),
@@ -99,10 +99,10 @@ pub(crate) async fn start(wanted: Wanted<'_>) -> Result<Running> {
         groups: BTreeMap::new(),
         tasks: Vec::new(),
     };
-    for (group, count) in &wanted.count {
+    for (group, count) in &setup.count {
         let (own, rest) = addresses.split_at(sum(count));
         addresses = rest;
-        let servers = start_group(&wanted, group, own.split_at(count.0.into()), &mut running);
+        let servers = start_group(&setup, group, own.split_at(count.0.into()), &mut running);
         let servers = servers.await?;
         running.groups.insert(group.clone(), servers);
     }
@@ -111,7 +111,7 @@ pub(crate) async fn start(wanted: Wanted<'_>) -> Result<Running> {
 
 /// Starts the primaries and secondaries of one cluster.
 async fn start_group(
-    wanted: &Wanted<'_>,
+    setup: &FleetSetup<'_>,
     group: &Group,
     (primaries, secondaries): (&[SocketAddr], &[SocketAddr]),
     running: &mut Running,
@@ -129,14 +129,14 @@ async fn start_group(
         .map(|at| (at, Role::Secondary, secondary()));
     let mut stations = Vec::new();
     for (index, (address, role, local)) in primaries.chain(secondaries).enumerate() {
-        let one = start_one(One {
-            server: wanted.server,
+        let one = start_one(ServerSetup {
+            server: setup.server,
             address: *address,
             role: local,
             suffix: suffix(group, index),
-            data: wanted.data,
-            key: wanted.key,
-            stop: wanted.stop.clone(),
+            data: setup.data,
+            key: setup.key,
+            stop: setup.stop.clone(),
         })
         .await?;
         let address = reachable(one.address);
@@ -204,18 +204,18 @@ fn addresses(first: SocketAddr, count: usize) -> Result<Vec<SocketAddr>> {
     ports.collect()
 }
 
-async fn start_one(wanted: One<'_>) -> Result<RunningOne> {
-    let found = match wanted.server {
-        Server::Builtin => None,
-        Server::Auto | Server::Named => bindery_bind::find_named(),
+async fn start_one(setup: ServerSetup<'_>) -> Result<RunningServer> {
+    let found = match setup.server {
+        ServerChoice::Builtin => None,
+        ServerChoice::Auto | ServerChoice::Named => bindery_bind::find_named(),
     };
-    match (wanted.server, found) {
-        (Server::Named, None) => bail!(
+    match (setup.server, found) {
+        (ServerChoice::Named, None) => bail!(
             "named is not installed (Debian: apt install bind9); install it or use --server builtin"
         ),
-        (Server::Auto | Server::Builtin, None) => start_builtin(wanted).await,
-        (Server::Auto | Server::Named | Server::Builtin, Some(program)) => {
-            start_named(program, wanted).await
+        (ServerChoice::Auto | ServerChoice::Builtin, None) => start_builtin(setup).await,
+        (ServerChoice::Auto | ServerChoice::Named | ServerChoice::Builtin, Some(program)) => {
+            start_named(program, setup).await
         }
     }
 }
@@ -256,14 +256,14 @@ pub(crate) async fn watch_answers(
     }
 }
 
-async fn start_named(program: PathBuf, wanted: One<'_>) -> Result<RunningOne> {
+async fn start_named(program: PathBuf, setup: ServerSetup<'_>) -> Result<RunningServer> {
     let what = format!("BIND, {}", program.display());
     let options = bindery_bind::Options {
         program,
-        folder: wanted.data.join(format!("named{}", wanted.suffix)),
-        address: wanted.address,
-        key: wanted.key.clone(),
-        role: wanted.role,
+        folder: setup.data.join(format!("named{}", setup.suffix)),
+        address: setup.address,
+        key: setup.key.clone(),
+        role: setup.role,
         clock: clock(),
         random: Arc::new(System::secret),
     };
@@ -271,18 +271,18 @@ async fn start_named(program: PathBuf, wanted: One<'_>) -> Result<RunningOne> {
         .await
         .context("cannot start the name server")?;
     let address = named.address();
-    Ok(RunningOne {
+    Ok(RunningServer {
         address,
         what,
-        server: Arc::new(client(address, wanted.key)),
+        server: Arc::new(client(address, setup.key)),
         host: Arc::new(named.host()),
-        task: Box::pin(named.run(wanted.stop)),
+        task: Box::pin(named.run(setup.stop)),
     })
 }
 
-async fn start_builtin(wanted: One<'_>) -> Result<RunningOne> {
-    address::check_dns_address(wanted.address, FLAG).await?;
-    let One {
+async fn start_builtin(setup: ServerSetup<'_>) -> Result<RunningServer> {
+    address::check_dns_address(setup.address, FLAG).await?;
+    let ServerSetup {
         address,
         role,
         suffix,
@@ -290,7 +290,7 @@ async fn start_builtin(wanted: One<'_>) -> Result<RunningOne> {
         key,
         stop,
         ..
-    } = wanted;
+    } = setup;
     let options = nameserver::Options {
         folder: Some(data.join(format!("builtin{suffix}"))),
         key: key.clone(),
@@ -308,7 +308,7 @@ async fn start_builtin(wanted: One<'_>) -> Result<RunningOne> {
     let address = sockets
         .local_addr()
         .context("a bound socket has no address")?;
-    Ok(RunningOne {
+    Ok(RunningServer {
         address,
         what: "built-in server".to_owned(),
         server: Arc::new(client(address, key)),
@@ -333,6 +333,6 @@ pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
 }
 
 /// Seconds since 1970, as signatures carry them.
-fn clock() -> Clock {
+fn clock() -> SigningClock {
     Arc::new(|| surroundings::since_1970().as_secs())
 }

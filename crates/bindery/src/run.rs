@@ -15,14 +15,14 @@ use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
 
 use crate::address::Given;
-use crate::cli::Run;
-use crate::data::Keys;
+use crate::cli::RunFlags;
+use crate::data::TsigKeys;
 use crate::stop::Signals;
 use crate::surroundings;
 use crate::{address, control, kinds, log, metrics, up};
 
 /// Runs until a signal comes or something falls.
-pub(crate) async fn run(flags: Run) -> Result<()> {
+pub(crate) async fn run(flags: RunFlags) -> Result<()> {
     log::start(&flags.watching, log::STORY)?;
     let signals = Signals::take()?;
     let stop = CancellationToken::new();
@@ -34,7 +34,7 @@ pub(crate) async fn run(flags: Run) -> Result<()> {
     up::run(base, work, signals, stop).await
 }
 
-async fn start(flags: &Run, stop: CancellationToken) -> Result<(Supervisor, Supervisor)> {
+async fn start(flags: &RunFlags, stop: CancellationToken) -> Result<(Supervisor, Supervisor)> {
     let groups = groups(flags)?;
     let metrics_address = flags.watching.metrics_address;
     let listener = address::listen(metrics_address, "--metrics-address").await?;
@@ -43,7 +43,7 @@ async fn start(flags: &Run, stop: CancellationToken) -> Result<(Supervisor, Supe
     let mut base = Supervisor::new(CancellationToken::new());
     let mut work = Supervisor::new(stop);
     let namespaces = flags.namespace.iter();
-    let wanted = control::Wanted {
+    let wanted = control::ControllerSetup {
         client,
         groups,
         namespaces: namespaces.map(|one| one.as_str().into()).collect(),
@@ -66,7 +66,7 @@ async fn start(flags: &Run, stop: CancellationToken) -> Result<(Supervisor, Supe
 }
 
 /// The name servers that were given, cluster by cluster.
-fn groups(flags: &Run) -> Result<BTreeMap<Group, Servers>> {
+fn groups(flags: &RunFlags) -> Result<BTreeMap<Group, Servers>> {
     let mut groups: BTreeMap<Group, Vec<&ServerInfo>> = BTreeMap::new();
     let mut addresses = BTreeSet::new();
     for Given { group, info } in &flags.nameserver {
@@ -78,7 +78,7 @@ fn groups(flags: &Run) -> Result<BTreeMap<Group, Servers>> {
         }
         groups.entry(group.clone()).or_default().push(info);
     }
-    let keys = Keys::read(&flags.tsig_key_file, |group| groups.contains_key(group))?;
+    let keys = TsigKeys::read(&flags.tsig_key_file, |group| groups.contains_key(group))?;
     let servers = |(group, members): (Group, Vec<&ServerInfo>)| {
         let key = keys.of(&group).with_context(|| {
             let cluster = group

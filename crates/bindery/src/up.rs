@@ -14,9 +14,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::banner::Banner;
-use crate::cli::Up;
+use crate::cli::UpFlags;
 use crate::data::Lost;
-use crate::folder::{Keeper, News, Reader};
+use crate::folder::{FolderReader, FolderReport, Keeper};
 use crate::kubeconfig::Access;
 use crate::live::{Overview, Style};
 use crate::stop::Signals;
@@ -26,7 +26,7 @@ use crate::{address, control, data, kinds, kubeconfig, log, metrics, nameserver,
 const TOKEN_LEN_MIN: usize = 16;
 
 /// Runs until a signal comes or something falls.
-pub(crate) async fn up(flags: Up) -> Result<()> {
+pub(crate) async fn up(flags: UpFlags) -> Result<()> {
     let style = if out::is_terminal() {
         Style::Drawn
     } else {
@@ -52,7 +52,7 @@ pub(crate) async fn up(flags: Up) -> Result<()> {
 /// Starts everything, each part when what it needs is there: data folder, API, kinds, name server,
 /// controllers, folder.
 async fn start(
-    flags: &Up,
+    flags: &UpFlags,
     style: Style,
     stop: CancellationToken,
 ) -> Result<(Supervisor, Supervisor)> {
@@ -76,7 +76,7 @@ async fn start(
 
     // What the controllers stand on stops after them, so that what is in flight can end.
     let mut base = Supervisor::new(CancellationToken::new());
-    let dns = nameserver::start(nameserver::Wanted {
+    let dns = nameserver::start(nameserver::FleetSetup {
         server: flags.server,
         address: flags.dns_address,
         count: counts,
@@ -95,7 +95,7 @@ async fn start(
         dns_what: dns.what,
         metrics: address::local(&metrics_listener)?,
     };
-    banner.say(&Reader::peek(flags.dir.clone()).unwrap_or_default());
+    banner.say(&FolderReader::peek(flags.dir.clone()).unwrap_or_default());
     if let Some(lost) = &lost {
         out::complain(&format!("bindery: {lost}"));
     }
@@ -111,7 +111,7 @@ async fn start(
     let mut work = Supervisor::new(stop);
     let (keeper, news) = Keeper::new(flags.dir.clone(), client.clone()).await?;
     let applied = wait_until_applied(news.clone());
-    let wanted = control::Wanted {
+    let wanted = control::ControllerSetup {
         client: client.clone(),
         groups: dns.groups,
         is_after_loss: lost.is_some(),
@@ -168,7 +168,7 @@ fn write_kubeconfig(
 }
 
 /// How many name servers of which cluster there are to be.
-fn counts(flags: &Up) -> Result<Vec<(Group, (u16, u16))>> {
+fn counts(flags: &UpFlags) -> Result<Vec<(Group, (u16, u16))>> {
     let mut counts = vec![(Group::UNNAMED, (flags.primaries, flags.secondaries))];
     for one in &flags.cluster {
         let group = Group::named(&one.name);
@@ -181,7 +181,7 @@ fn counts(flags: &Up) -> Result<Vec<(Group, (u16, u16))>> {
 }
 
 /// Waits until the folder was applied once, and says how many objects there must be.
-async fn wait_until_applied(mut news: watch::Receiver<News>) -> usize {
+async fn wait_until_applied(mut news: watch::Receiver<FolderReport>) -> usize {
     let settled = news.wait_for(|news| news.settled).await;
     let published = settled.ok().map(|news| news.published);
     match published {

@@ -13,4 +13,4 @@ pub mod wire;
 
 pub use key::{Algorithm, Key, KeyProblem};
 pub use notify::send_notify;
-pub use server::{Clock, Server};
+pub use server::{Server, SigningClock};

@@ -40,7 +40,7 @@ pub(crate) enum Down {
 /// See the module.
 pub(crate) struct Link {
     writer: Mutex<OwnedWriteHalf>,
-    reader: Mutex<Reader<OwnedReadHalf>>,
+    reader: Mutex<MessageReader<OwnedReadHalf>>,
     waiting: StdMutex<Waiting>,
     /// Set when no further call may start here; running ones still get their answers.
     retired: AtomicBool,
@@ -74,7 +74,7 @@ impl Link {
         let (read, write) = stream.into_split();
         Ok(Self {
             writer: Mutex::new(write),
-            reader: Mutex::new(Reader::new(read)),
+            reader: Mutex::new(MessageReader::new(read)),
             waiting: StdMutex::new(Waiting {
                 callers: BTreeMap::new(),
                 next_id: 0,
@@ -242,12 +242,12 @@ impl Drop for BreaksUnlessDone<'_> {
 
 /// The receiving half with what has arrived of the next message, so that reading can be dropped
 /// and taken up again.
-pub(crate) struct Reader<Half> {
+pub(crate) struct MessageReader<Half> {
     half: Half,
     buffer: BytesMut,
 }
 
-impl<Half: AsyncRead + Unpin> Reader<Half> {
+impl<Half: AsyncRead + Unpin> MessageReader<Half> {
     /// A reader at the start of a message.
     pub(crate) fn new(half: Half) -> Self {
         Self {
@@ -279,7 +279,7 @@ impl<Half: AsyncRead + Unpin> Reader<Half> {
     }
 }
 
-impl Reader<OwnedReadHalf> {
+impl MessageReader<OwnedReadHalf> {
     /// The next message, acknowledged at once. A server that sends small answers one by one waits for
     /// each to be acknowledged (Nagle), which the kernel would put off for 40 ms; the option has to
     /// be set again and again, and elsewhere than on Linux it does not exist.

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use crate::key::Key;
 use crate::link::{Down, Link, Ticket};
 use crate::update;
-use crate::wire::{self, Head, MESSAGE_LEN_MAX, Message, Question, Row, opcode, rcode};
+use crate::wire::{self, Head, MESSAGE_LEN_MAX, Message, Question, WireRecord, opcode, rcode};
 
 mod fault;
 mod incremental;
@@ -39,7 +39,7 @@ const SERIAL_TIMEOUT: Duration = Duration::from_secs(2);
 const TRANSFERS_MAX: usize = 8;
 
 /// What time it is, in seconds since 1970; signatures carry it.
-pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
+pub type SigningClock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// One authoritative server: its address, the key we share with it, and a kept connection.
 ///
@@ -48,7 +48,7 @@ pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 pub struct Server {
     address: String,
     key: Option<Key>,
-    clock: Clock,
+    clock: SigningClock,
     answer_timeout: Duration,
     link: Mutex<Option<Arc<Link>>>,
     transfers: Semaphore,
@@ -72,7 +72,7 @@ impl Server {
 
     /// The same server, with another clock for signatures.
     #[must_use]
-    pub fn with_clock(self, clock: Clock) -> Self {
+    pub fn with_clock(self, clock: SigningClock) -> Self {
         Self { clock, ..self }
     }
 
@@ -236,7 +236,7 @@ impl Server {
         transfer::serial_of(row).ok_or_else(|| self.malformed())
     }
 
-    fn soa_in<'a>(&self, zone: &Name, answer: &'a Message) -> Result<&'a Row, Fault> {
+    fn soa_in<'a>(&self, zone: &Name, answer: &'a Message) -> Result<&'a WireRecord, Fault> {
         if answer.head.rcode != rcode::NOERROR {
             return Err(self.query_refused(zone, answer.head.rcode));
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bindery_core::{Change, Expect, Name, Record, RecordData, RecordType};
 
-use crate::wire::{Head, Message, Question, Row, class, opcode};
+use crate::wire::{Head, Message, Question, WireRecord, class, opcode};
 use bindery_core::delta::Difference;
 
 /// The update of `zone` that makes all `changes` or none.
@@ -43,7 +43,7 @@ pub(crate) fn message(id: u16, zone: &Name, changes: &[Change]) -> Message {
 /// The update that takes `zone` from the SOA `from` to the SOA of `steps` with all between them,
 /// or does nothing if the zone has another SOA by now.
 pub(crate) fn mirror(id: u16, zone: &Name, from: &Record, steps: &Difference) -> Message {
-    let comes = |record: &&Record| Row::new(record.name.clone(), record.ttl, &record.data);
+    let comes = |record: &&Record| WireRecord::new(record.name.clone(), record.ttl, &record.data);
     let apex_ns = |record: &&Record| record.name == *zone && record.data.rtype() == RecordType::Ns;
     let staying: BTreeSet<(&Name, &RecordData)> = steps
         .added
@@ -53,14 +53,14 @@ pub(crate) fn mirror(id: u16, zone: &Name, from: &Record, steps: &Difference) ->
     // Order as in `message`. What goes and comes again has another TTL, which adding it sets; to
     // delete it would be to lose it where additions come first.
     let (first, last): (Vec<&Record>, Vec<&Record>) = steps.added.iter().partition(apex_ns);
-    let mut rows: Vec<Row> = first.iter().map(comes).collect();
+    let mut rows: Vec<WireRecord> = first.iter().map(comes).collect();
     let going = steps
         .removed
         .iter()
         .filter(|record| !staying.contains(&(&record.name, &record.data)));
-    rows.extend(going.map(|record| Row {
+    rows.extend(going.map(|record| WireRecord {
         class: class::NONE,
-        ..Row::new(record.name.clone(), 0, &record.data)
+        ..WireRecord::new(record.name.clone(), 0, &record.data)
     }));
     rows.extend(last.iter().map(comes));
     rows.push(comes(&&steps.to));
@@ -71,7 +71,7 @@ pub(crate) fn mirror(id: u16, zone: &Name, from: &Record, steps: &Difference) ->
             ..Head::default()
         },
         question: vec![Question::new(zone.clone(), RecordType::Soa.code())],
-        answer: vec![Row::new(zone.clone(), 0, &from.data)],
+        answer: vec![WireRecord::new(zone.clone(), 0, &from.data)],
         authority: rows,
         ..Message::default()
     }
@@ -86,25 +86,32 @@ pub(crate) fn existence(id: u16, zone: &Name, name: &Name, rtype: RecordType) ->
             ..Head::default()
         },
         question: vec![Question::new(zone.clone(), RecordType::Soa.code())],
-        answer: vec![Row::empty(name.clone(), rtype, class::ANY)],
+        answer: vec![WireRecord::empty(name.clone(), rtype, class::ANY)],
         ..Message::default()
     }
 }
 
-fn prerequisites(change: &Change, rows: &mut Vec<Row>) {
+fn prerequisites(change: &Change, rows: &mut Vec<WireRecord>) {
     let name = &change.key.name;
     match &change.expect {
         Expect::Anything => {}
         Expect::Exactly(data) if !data.is_empty() => {
-            rows.extend(data.iter().map(|data| Row::new(name.clone(), 0, data)));
+            rows.extend(
+                data.iter()
+                    .map(|data| WireRecord::new(name.clone(), 0, data)),
+            );
         }
         Expect::Absent | Expect::Exactly(_) => {
-            rows.push(Row::empty(name.clone(), change.key.rtype, class::NONE));
+            rows.push(WireRecord::empty(
+                name.clone(),
+                change.key.rtype,
+                class::NONE,
+            ));
         }
     }
 }
 
-fn deletions(change: &Change, rows: &mut Vec<Row>) {
+fn deletions(change: &Change, rows: &mut Vec<WireRecord>) {
     let name = &change.key.name;
     let takes_all = match &change.expect {
         Expect::Exactly(known) => {
@@ -115,22 +122,26 @@ fn deletions(change: &Change, rows: &mut Vec<Row>) {
         Expect::Absent | Expect::Anything => false,
     };
     if takes_all {
-        rows.push(Row::empty(name.clone(), change.key.rtype, class::ANY));
+        rows.push(WireRecord::empty(
+            name.clone(),
+            change.key.rtype,
+            class::ANY,
+        ));
         return;
     }
-    rows.extend(change.remove.iter().map(|data| Row {
+    rows.extend(change.remove.iter().map(|data| WireRecord {
         class: class::NONE,
-        ..Row::new(name.clone(), 0, data)
+        ..WireRecord::new(name.clone(), 0, data)
     }));
 }
 
-fn additions(change: &Change, rows: &mut Vec<Row>) {
+fn additions(change: &Change, rows: &mut Vec<WireRecord>) {
     let name = &change.key.name;
     rows.extend(
         change
             .add
             .iter()
-            .map(|data| Row::new(name.clone(), change.ttl, data)),
+            .map(|data| WireRecord::new(name.clone(), change.ttl, data)),
     );
 }
 

@@ -101,7 +101,7 @@ impl Question {
 
 /// One record of a message, whatever it means there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct WireRecord {
     /// Owner.
     pub name: Name,
     /// Type code.
@@ -114,7 +114,7 @@ pub struct Row {
     pub rdata: Vec<u8>,
 }
 
-impl Row {
+impl WireRecord {
     /// A record of class IN.
     #[must_use]
     pub fn new(name: Name, ttl: u32, data: &RecordData) -> Self {
@@ -156,11 +156,11 @@ pub struct Message {
     /// What is asked; the zone of an update.
     pub question: Vec<Question>,
     /// Answers; the prerequisites of an update.
-    pub answer: Vec<Row>,
+    pub answer: Vec<WireRecord>,
     /// Who knows; the changes of an update.
-    pub authority: Vec<Row>,
+    pub authority: Vec<WireRecord>,
     /// What else may help; EDNS. Signatures are taken off before parsing.
-    pub additional: Vec<Row>,
+    pub additional: Vec<WireRecord>,
 }
 
 /// The bytes are not a DNS message.
@@ -268,7 +268,7 @@ type ComposableRow<'a> = (
     UnknownRecordData<&'a [u8]>,
 );
 
-fn composable(row: &Row) -> Result<ComposableRow<'_>, TooLong> {
+fn composable(row: &WireRecord) -> Result<ComposableRow<'_>, TooLong> {
     let name = DomainName::from_slice(row.name.as_wire()).map_err(|_| TooLong)?;
     let data = UnknownRecordData::from_octets(Rtype::from_int(row.rtype), row.rdata.as_slice())
         .map_err(|_| TooLong)?;
@@ -288,12 +288,12 @@ fn head_of(message: &domain::base::Message<[u8]>) -> Head {
     }
 }
 
-fn rows(section: RecordSection<'_, [u8]>) -> Result<Vec<Row>, Malformed> {
+fn rows(section: RecordSection<'_, [u8]>) -> Result<Vec<WireRecord>, Malformed> {
     let mut rows = Vec::new();
     for record in section {
         let record = record.map_err(|_| Malformed)?;
         let owner = record.owner().to_vec();
-        rows.push(Row {
+        rows.push(WireRecord {
             name: Name::from_wire(owner.as_slice()).map_err(|_| Malformed)?,
             rtype: record.rtype().to_int(),
             class: record.class().to_int(),

@@ -16,12 +16,12 @@ use super::pending::Pending;
 const IN_FLIGHT_MAX: usize = 64;
 
 /// A secondary and the zones it has not been told of yet.
-pub(super) struct Target {
+pub(super) struct NotifyTarget {
     address: SocketAddr,
     pub(super) changed: Pending,
 }
 
-impl Target {
+impl NotifyTarget {
     pub(super) fn new(address: SocketAddr) -> Self {
         Self {
             address,
@@ -38,7 +38,7 @@ pub(super) async fn run(server: &BuiltinServer) {
     std::future::pending::<()>().await;
 }
 
-async fn tell(server: &BuiltinServer, target: &Target) {
+async fn tell(server: &BuiltinServer, target: &NotifyTarget) {
     // A secondary may have missed what happened while we were down.
     let mut waiting: BTreeSet<_> = server.zones().into_iter().collect();
     let mut told = BTreeSet::new();

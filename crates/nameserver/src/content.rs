@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bindery_core::{Name, RecordData, RecordSet, RecordType, Serial, Soa};
-use bindery_dns::wire::Row;
+use bindery_dns::wire::WireRecord;
 use rpds::RedBlackTreeMapSync;
 
 /// All record sets of one name.
@@ -138,10 +138,10 @@ impl Content {
     }
 
     /// The SOA as it stands in messages.
-    pub(super) fn soa_row(&self) -> Option<Row> {
+    pub(super) fn soa_row(&self) -> Option<WireRecord> {
         let (soa, ttl) = self.soa()?;
         let data = RecordData::Soa(Box::new(soa.clone()));
-        Some(Row::new(self.apex.clone(), ttl, &data))
+        Some(WireRecord::new(self.apex.clone(), ttl, &data))
     }
 
     pub(super) fn serial(&self) -> Option<Serial> {

@@ -1,4 +1,4 @@
-//! News from a primary on a zone's content: steps that must fit exactly, or a whole zone.
+//! What a primary answered, put on a copy of its zone: differences that must fit exactly, or a whole zone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use super::content::Content;
 use super::update::Updated;
 
 /// What a primary sent.
-pub(super) enum News {
+pub(super) enum PrimaryAnswer {
     /// The way to its version.
-    Steps(Difference),
+    Difference(Difference),
     /// Its version.
     Whole(ZoneContent),
 }
 
-/// The content after the news; `None` if they are not about this content.
-pub(super) fn updated(before: &Content, news: News) -> Option<Updated> {
-    match news {
-        News::Steps(steps) => stepped(before, steps),
-        News::Whole(zone) => Some(replaced(before, zone)),
+/// The content after the answer; `None` if the answer is not about this content.
+pub(super) fn updated(before: &Content, answer: PrimaryAnswer) -> Option<Updated> {
+    match answer {
+        PrimaryAnswer::Difference(steps) => stepped(before, steps),
+        PrimaryAnswer::Whole(zone) => Some(replaced(before, zone)),
     }
 }
 
@@ -138,13 +138,13 @@ mod tests {
 
     fn copied(serial: u32, lines: &[&str]) -> Content {
         let empty = Content::new(Name::parse("example.com.").unwrap());
-        updated(&empty, News::Whole(zone(serial, lines)))
+        updated(&empty, PrimaryAnswer::Whole(zone(serial, lines)))
             .unwrap()
             .content
     }
 
-    fn steps(serial: u32, removed: &[&str], added: &[&str]) -> News {
-        News::Steps(Difference {
+    fn steps(serial: u32, removed: &[&str], added: &[&str]) -> PrimaryAnswer {
+        PrimaryAnswer::Difference(Difference {
             to: record(&soa(serial)),
             removed: removed.iter().map(|line| record(line)).collect(),
             added: added.iter().map(|line| record(line)).collect(),
@@ -195,10 +195,10 @@ mod tests {
         let before = copied(3, &[W]);
         let other = "x.example.com. 60 IN A 192.0.2.1";
         for old in [2, 3] {
-            let after = updated(&before, News::Whole(zone(old, &[other]))).unwrap();
+            let after = updated(&before, PrimaryAnswer::Whole(zone(old, &[other]))).unwrap();
             assert!(after.changed.is_empty());
         }
-        let after = updated(&before, News::Whole(zone(4, &[other]))).unwrap();
+        let after = updated(&before, PrimaryAnswer::Whole(zone(4, &[other]))).unwrap();
         assert_eq!(after.changed.len(), 3);
         assert_eq!(shown(&after.content), shown(&copied(4, &[other])));
     }

@@ -14,15 +14,15 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until};
 
-use super::copy::News;
+use super::copy::PrimaryAnswer;
 use super::zone::{Adopted, Zone};
 use super::{BuiltinServer, disk_fault};
-use schedule::{Outcome, Schedule, Visit};
+use schedule::{RefreshKey, RefreshOutcome, Schedule};
 
 mod schedule;
 
 /// Primaries are asked about this many zones at a time, each on a connection of its own.
-const VISITS_MAX: usize = 64;
+const REFRESHES_MAX: usize = 64;
 
 /// The least and the longest pause between two looks at a zone whose primary answers.
 const REFRESH_SECONDS: (u32, u32) = (1, 86_400);
@@ -51,27 +51,27 @@ pub(super) async fn run(server: &BuiltinServer) {
         .collect();
     let mut schedule = Schedule::default();
     let ask = |schedule: &mut Schedule, zone: &Name| {
-        let visits = (0..sources.len()).map(|source| (zone.clone(), source));
-        visits.for_each(|visit| schedule.ask(visit, Instant::now()));
+        let refreshes = (0..sources.len()).map(|source| (zone.clone(), source));
+        refreshes.for_each(|refresh| schedule.ask(refresh, Instant::now()));
     };
     for zone in server.zones() {
         ask(&mut schedule, &zone);
     }
-    let mut visits = FuturesUnordered::new();
+    let mut refreshes = FuturesUnordered::new();
     loop {
-        while visits.len() < VISITS_MAX
-            && let Some(visit) = schedule.next(Instant::now())
+        while refreshes.len() < REFRESHES_MAX
+            && let Some(refresh) = schedule.next(Instant::now())
         {
-            visits.push(pay(server, &sources, visit));
+            refreshes.push(refresh_zone(server, &sources, refresh));
         }
-        let first = schedule.first().filter(|_| visits.len() < VISITS_MAX);
+        let first = schedule.first().filter(|_| refreshes.len() < REFRESHES_MAX);
         tokio::select! {
             biased;
-            Some((visit, outcome)) = visits.next() => {
+            Some((refresh, outcome)) = refreshes.next() => {
                 let (outcome, fault) = outcome;
-                let failures = schedule.done(&visit, outcome, Instant::now());
+                let failures = schedule.done(&refresh, outcome, Instant::now());
                 if let Some(fault) = fault.filter(|_| failures == FAILURES_SPOKEN_OF) {
-                    tracing::warn!(zone = %visit.0, %fault, "a primary does not give a zone");
+                    tracing::warn!(zone = %refresh.0, %fault, "a primary does not give a zone");
                 }
             }
             zones = server.inner.asked.take() => {
@@ -98,14 +98,14 @@ async fn until(moment: Option<Instant>) {
 }
 
 /// Asks one primary about one zone, and says when to ask again.
-async fn pay(
+async fn refresh_zone(
     server: &BuiltinServer,
     sources: &[Server],
-    visit: Visit,
-) -> (Visit, (Outcome, Option<Fault>)) {
-    let (name, place) = &visit;
+    refresh: RefreshKey,
+) -> (RefreshKey, (RefreshOutcome, Option<Fault>)) {
+    let (name, place) = &refresh;
     let Some((zone, source)) = server.zone(name).zip(sources.get(*place)) else {
-        return (visit, (Outcome::Gone, None));
+        return (refresh, (RefreshOutcome::Gone, None));
     };
     let pulled = pull(source, &zone).await;
     let soa = |pick: fn(&bindery_core::Soa) -> u32| zone.content().soa().map(|(soa, _)| pick(soa));
@@ -115,15 +115,15 @@ async fn pay(
             let (least, longest) = REFRESH_SECONDS;
             let seconds = soa(|soa| soa.refresh).unwrap_or(least);
             let pause = Duration::from_secs(seconds.clamp(least, longest).into());
-            (Outcome::Heard(pause), None)
+            (RefreshOutcome::Heard(pause), None)
         }
         Err(fault) => {
             let seconds = soa(|soa| soa.retry).unwrap_or(RETRY_SECONDS_MAX);
             let pause = Duration::from_secs(seconds.clamp(1, RETRY_SECONDS_MAX).into());
-            (Outcome::Failed(pause), Some(fault))
+            (RefreshOutcome::Failed(pause), Some(fault))
         }
     };
-    (visit, outcome)
+    (refresh, outcome)
 }
 
 /// Brings a copy to the version of a primary, by differences where that is possible.
@@ -131,15 +131,15 @@ async fn pull(source: &Server, zone: &Arc<Zone>) -> Result<(), Fault> {
     let mut whole = false;
     for _ in 0..TRIES {
         let base = zone.content().serial();
-        let news = match base.filter(|_| !whole) {
-            None => News::Whole(source.transfer(&zone.name).await?),
+        let answer = match base.filter(|_| !whole) {
+            None => PrimaryAnswer::Whole(source.transfer(&zone.name).await?),
             Some(serial) => match source.changes_since(&zone.name, serial).await? {
                 Delta::UpToDate(_) => return Ok(()),
-                Delta::Difference(steps) => News::Steps(steps),
-                Delta::Whole(content) => News::Whole(content),
+                Delta::Difference(steps) => PrimaryAnswer::Difference(steps),
+                Delta::Whole(content) => PrimaryAnswer::Whole(content),
             },
         };
-        let adopted = zone.adopt(base, news).await;
+        let adopted = zone.adopt(base, answer).await;
         match adopted.map_err(|error| disk_fault(&zone.name, "copied", &error))? {
             Adopted::Changed | Adopted::Unchanged => return Ok(()),
             Adopted::Moved => {}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bindery_core::{Name, RecordSet, RecordType, Serial};
-use bindery_dns::wire::Row;
+use bindery_dns::wire::WireRecord;
 use rpds::QueueSync;
 
 use super::content::Content;
@@ -14,10 +14,10 @@ use super::content::Content;
 const RECORDS_MAX: usize = 4_000;
 
 /// One commit: the sets it changed, as they were and as they are.
-pub(super) struct Step {
+pub(super) struct CommitDiff {
     from: Serial,
     to: Serial,
-    soa: [Row; 2],
+    soa: [WireRecord; 2],
     changed: Vec<Changed>,
     records: usize,
 }
@@ -34,18 +34,18 @@ impl Changed {
         &'a self,
         one: Option<&'a Arc<RecordSet>>,
         other: Option<&'a Arc<RecordSet>>,
-    ) -> impl Iterator<Item = Row> {
+    ) -> impl Iterator<Item = WireRecord> {
         one.into_iter().flat_map(move |set| {
             let other = other.filter(|other| other.ttl == set.ttl);
             set.data()
                 .iter()
                 .filter(move |data| !other.is_some_and(|other| other.contains(data)))
-                .map(|data| Row::new(self.name.clone(), set.ttl, data))
+                .map(|data| WireRecord::new(self.name.clone(), set.ttl, data))
         })
     }
 }
 
-impl Step {
+impl CommitDiff {
     /// The step between two contents that differ in the sets named; `None` if it does not lead
     /// from one serial to another.
     pub(super) fn between(
@@ -79,7 +79,7 @@ impl Step {
     }
 
     /// The rows of this step as an incremental transfer has them.
-    pub(super) fn rows(&self) -> impl Iterator<Item = Row> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = WireRecord> {
         let [from, to] = &self.soa;
         let removed = self
             .changed
@@ -99,7 +99,7 @@ impl Step {
 /// The last steps of a zone, each beginning where the one before it ended. Cloning costs nothing.
 #[derive(Clone)]
 pub(super) struct History {
-    steps: QueueSync<Arc<Step>>,
+    steps: QueueSync<Arc<CommitDiff>>,
     records: usize,
 }
 
@@ -113,7 +113,7 @@ impl History {
 
     /// Adds a step, and forgets the oldest where there are too many; `None` is a leap, before
     /// which no way is known.
-    pub(super) fn push(&mut self, step: Option<Step>) {
+    pub(super) fn push(&mut self, step: Option<CommitDiff>) {
         let Some(step) = step else {
             *self = Self::new();
             return;
@@ -129,8 +129,8 @@ impl History {
     }
 
     /// The steps that lead from `serial` to `now`; `None` if they are not known.
-    pub(super) fn since(&self, serial: Serial, now: Serial) -> Option<Vec<Arc<Step>>> {
-        let steps: Vec<Arc<Step>> = self
+    pub(super) fn since(&self, serial: Serial, now: Serial) -> Option<Vec<Arc<CommitDiff>>> {
+        let steps: Vec<Arc<CommitDiff>> = self
             .steps
             .iter()
             .skip_while(|step| step.from != serial)
@@ -169,7 +169,7 @@ mod tests {
         content
     }
 
-    fn step(from: (u32, usize), to: (u32, usize)) -> Option<Step> {
+    fn step(from: (u32, usize), to: (u32, usize)) -> Option<CommitDiff> {
         let changed = [RecordType::Soa, RecordType::A]
             .map(|rtype| {
                 let name = if rtype == RecordType::A {
@@ -180,7 +180,7 @@ mod tests {
                 (Name::parse(name).unwrap(), rtype)
             })
             .into();
-        Step::between(&content(from.0, from.1), &content(to.0, to.1), &changed)
+        CommitDiff::between(&content(from.0, from.1), &content(to.0, to.1), &changed)
     }
 
     #[test]

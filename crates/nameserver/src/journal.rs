@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::content::Content;
-use super::history::{History, Step};
+use super::history::{CommitDiff, History};
 
 /// First bytes of each file; the digit is the version of the format.
 const MAGIC: &[u8; 16] = b"bindery-zone 1\n\0";
@@ -76,7 +76,7 @@ pub enum Damaged {
 }
 
 /// One set as a commit writes it; `None` where it goes.
-pub(super) type Change<'a> = (&'a Name, RecordType, Option<&'a Arc<RecordSet>>);
+pub(super) type SetChange<'a> = (&'a Name, RecordType, Option<&'a Arc<RecordSet>>);
 
 /// An open zone file, at its end.
 pub(super) struct Journal {
@@ -99,7 +99,7 @@ impl Journal {
 
     /// Writes the file under a temporary name.
     fn prepare(path: &Path, content: &Content) -> io::Result<Self> {
-        let changes: Vec<Change<'_>> = content
+        let changes: Vec<SetChange<'_>> = content
             .sets()
             .map(|(name, rtype, set)| (name, rtype, Some(set)))
             .collect();
@@ -165,7 +165,7 @@ impl Journal {
             history.push(
                 before
                     .zip(content.as_ref())
-                    .and_then(|(before, after)| Step::between(&before, after, &changed)),
+                    .and_then(|(before, after)| CommitDiff::between(&before, after, &changed)),
             );
             at += FRAME_LEN + payload.len();
             if base_len == 0 {
@@ -217,7 +217,7 @@ impl Journal {
     /// Appends one commit and waits until the disk has it.
     ///
     /// If that fails, the file is as it was before, or the next commit makes it so first.
-    pub(super) fn commit(&mut self, apex: &Name, changes: &[Change<'_>]) -> io::Result<()> {
+    pub(super) fn commit(&mut self, apex: &Name, changes: &[SetChange<'_>]) -> io::Result<()> {
         let mut bytes = Vec::new();
         frame(apex, changes, &mut bytes)?;
         if self.is_torn {
@@ -304,7 +304,7 @@ enum Frame<'a> {
     Broken,
 }
 
-fn frame(apex: &Name, changes: &[Change<'_>], bytes: &mut Vec<u8>) -> io::Result<()> {
+fn frame(apex: &Name, changes: &[SetChange<'_>], bytes: &mut Vec<u8>) -> io::Result<()> {
     let start = bytes.len();
     bytes.extend_from_slice(&[0; FRAME_LEN]);
     bytes.extend_from_slice(apex.as_wire());

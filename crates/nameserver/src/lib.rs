@@ -19,7 +19,7 @@ use arc_swap::ArcSwap;
 use bindery_core::{Fault, FaultKind, Name, Record, RecordSet};
 use bindery_dns::local::{Replication, put_aside, zone_file_name};
 use bindery_dns::wire::rcode;
-use bindery_dns::{Clock, Key};
+use bindery_dns::{Key, SigningClock};
 use bindery_engine::ports::ZoneHost;
 use domain::rdata::tsig::Time48;
 use domain::tsig;
@@ -29,7 +29,7 @@ use thiserror::Error;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use announce::Target;
+use announce::NotifyTarget;
 use content::Content;
 use history::History;
 use journal::Journal;
@@ -60,7 +60,7 @@ pub struct Options {
     /// The key that updates and transfers must be signed with.
     pub key: Key,
     /// What time it is, for signatures.
-    pub clock: Clock,
+    pub clock: SigningClock,
     /// Whether its zones are its own or copies, and whose.
     pub role: Replication,
     /// Unpredictable ids for the messages to secondaries.
@@ -69,7 +69,7 @@ pub struct Options {
 
 /// Why the server could not be opened.
 #[derive(Debug, Error)]
-pub enum Open {
+pub enum OpenServerError {
     /// The folder cannot be made or read.
     #[error("zone folder {path}: {source}")]
     Folder {
@@ -100,7 +100,7 @@ struct Inner {
     /// Held while zones come and go.
     changing: Mutex<()>,
     /// Who is told of changes.
-    targets: Vec<Target>,
+    targets: Vec<NotifyTarget>,
     /// Copies that are to be looked after.
     asked: Pending,
 }
@@ -112,10 +112,10 @@ impl BuiltinServer {
     ///
     /// # Errors
     /// If the folder or a zone in it cannot be used.
-    pub fn open(options: Options) -> Result<Self, Open> {
+    pub fn open(options: Options) -> Result<Self, OpenServerError> {
         let mut zones = Zones::new_sync();
         if let Some(folder) = &options.folder {
-            let problem = |source| Open::Folder {
+            let problem = |source| OpenServerError::Folder {
                 path: folder.clone(),
                 source,
             };
@@ -134,7 +134,7 @@ impl BuiltinServer {
         }
         let targets = options.role.notify().iter();
         let inner = Inner {
-            targets: targets.map(|address| Target::new(*address)).collect(),
+            targets: targets.map(|address| NotifyTarget::new(*address)).collect(),
             asked: Pending::default(),
             options,
             zones: ArcSwap::from_pointee(zones),
@@ -319,7 +319,7 @@ fn content_of(zone: &Name, records: &[Record]) -> Option<Content> {
 
 /// The zone in a file. One that is damaged is put aside, and what of it can be read is served; its owner
 /// brings it up to date, or makes it anew.
-fn load(path: &Path, role: &Replication) -> Result<Option<Zone>, Open> {
+fn load(path: &Path, role: &Replication) -> Result<Option<Zone>, OpenServerError> {
     let damage = match Journal::open(path) {
         Ok((_, content, _)) if role.primaries().is_none() && content.soa().is_none() => {
             Damaged::Empty {
@@ -329,10 +329,10 @@ fn load(path: &Path, role: &Replication) -> Result<Option<Zone>, Open> {
         Ok((journal, content, history)) => {
             return Ok(Some(Zone::new(content, history, Some(journal))));
         }
-        Err(source @ Damaged::Version { .. }) => return Err(Open::Load { source }),
+        Err(source @ Damaged::Version { .. }) => return Err(OpenServerError::Load { source }),
         Err(damage) => damage,
     };
-    let io = |source| Open::Load {
+    let io = |source| OpenServerError::Load {
         source: Damaged::Io {
             path: path.to_owned(),
             source,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bindery_core::{Name, RecordData, RecordSet, RecordType};
-use bindery_dns::wire::{Row, rcode, rtype};
+use bindery_dns::wire::{WireRecord, rcode, rtype};
 
 use super::content::{Content, Node, Path};
 
@@ -18,9 +18,9 @@ const DS: u16 = 43;
 pub(super) struct Sections {
     pub(super) rcode: u8,
     pub(super) authoritative: bool,
-    pub(super) answer: Vec<Row>,
-    pub(super) authority: Vec<Row>,
-    pub(super) additional: Vec<Row>,
+    pub(super) answer: Vec<WireRecord>,
+    pub(super) authority: Vec<WireRecord>,
+    pub(super) additional: Vec<WireRecord>,
 }
 
 /// Where a name leads in a zone.
@@ -128,7 +128,7 @@ fn find<'a>(content: &'a Content, name: &Name, rtype: u16) -> Place<'a> {
 fn deny(content: &Content, answer: &mut Sections) {
     if let Some((soa, ttl)) = content.soa() {
         let data = RecordData::Soa(Box::new(soa.clone()));
-        answer.authority.push(Row::new(
+        answer.authority.push(WireRecord::new(
             content.apex().clone(),
             ttl.min(soa.minimum),
             &data,
@@ -159,10 +159,10 @@ fn refer(content: &Content, cut: &Node, answer: &mut Sections) {
     }
 }
 
-fn push(rows: &mut Vec<Row>, name: &Name, set: &RecordSet) {
+fn push(rows: &mut Vec<WireRecord>, name: &Name, set: &RecordSet) {
     rows.extend(
         set.data()
             .iter()
-            .map(|data| Row::new(name.clone(), set.ttl, data)),
+            .map(|data| WireRecord::new(name.clone(), set.ttl, data)),
     );
 }

@@ -4,7 +4,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bindery_core::{RecordData, RecordType, Serial};
-use bindery_dns::wire::{self, Head, MESSAGE_LEN_MAX, Message, Row, class, opcode, rcode, rtype};
+use bindery_dns::wire::{
+    self, Head, MESSAGE_LEN_MAX, Message, WireRecord, class, opcode, rcode, rtype,
+};
 use domain::rdata::tsig::Time48;
 use domain::tsig::{self, ServerTransaction};
 use futures::FutureExt;
@@ -13,7 +15,7 @@ use futures::future::BoxFuture;
 use super::BuiltinServer;
 use super::lookup;
 use super::transfer::{Body, Transfer};
-use super::zone::Outcome;
+use super::zone::UpdateOutcome;
 
 mod signature;
 
@@ -223,11 +225,11 @@ fn update(server: &BuiltinServer, request: Request) -> Reply {
         let prerequisites = std::mem::take(&mut request.message.answer);
         let updates = std::mem::take(&mut request.message.authority);
         let code = match zone.update(prerequisites, updates).await {
-            Ok(Outcome::Changed) => {
+            Ok(UpdateOutcome::Changed) => {
                 server.announce(&zone.name);
                 rcode::NOERROR
             }
-            Ok(Outcome::Unchanged) => rcode::NOERROR,
+            Ok(UpdateOutcome::Unchanged) => rcode::NOERROR,
             Err(refusal) => refusal,
         };
         request.code(code, server.now())
@@ -315,8 +317,8 @@ fn size_of(message: &Message, by: Transport) -> Result<(usize, Option<u8>), u8> 
     Ok((limit, version))
 }
 
-fn edns_row(extended_rcode: u32) -> Row {
-    Row {
+fn edns_row(extended_rcode: u32) -> WireRecord {
+    WireRecord {
         name: bindery_core::Name::root(),
         rtype: rtype::OPT,
         class: UDP_LEN_MAX,

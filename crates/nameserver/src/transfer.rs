@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use bindery_core::RecordType;
-use bindery_dns::wire::{self, MESSAGE_LEN_MAX, Message, Row};
+use bindery_dns::wire::{self, MESSAGE_LEN_MAX, Message, WireRecord};
 use domain::rdata::tsig::Time48;
 use domain::tsig::{self, ServerSequence};
 use tokio::sync::mpsc;
 
 use super::content::Content;
-use super::history::Step;
+use super::history::CommitDiff;
 use super::respond::Signed;
 
 /// Bytes of records per message, names uncompressed. Half of what fits, so that a long record
@@ -25,12 +25,12 @@ pub(super) enum Body {
     /// All of a zone.
     Whole(Arc<Content>),
     /// The steps that lead to this content.
-    Steps(Arc<Content>, Vec<Arc<Step>>),
+    Steps(Arc<Content>, Vec<Arc<CommitDiff>>),
 }
 
 impl Body {
     /// The SOA that begins and ends it, and what stands between.
-    fn rows(&self) -> Option<(Row, Box<dyn Iterator<Item = Row> + '_>)> {
+    fn rows(&self) -> Option<(WireRecord, Box<dyn Iterator<Item = WireRecord> + '_>)> {
         match self {
             Self::Whole(content) => {
                 let others = content
@@ -39,7 +39,7 @@ impl Body {
                     .flat_map(|(name, _, set)| {
                         set.data()
                             .iter()
-                            .map(|data| Row::new(name.clone(), set.ttl, data))
+                            .map(|data| WireRecord::new(name.clone(), set.ttl, data))
                     });
                 Some((content.soa_row()?, Box::new(others)))
             }
@@ -107,7 +107,7 @@ impl Transfer {
 }
 
 impl Envelope {
-    fn message(&mut self, rows: Vec<Row>, now: Time48) -> Option<Vec<u8>> {
+    fn message(&mut self, rows: Vec<WireRecord>, now: Time48) -> Option<Vec<u8>> {
         self.head.answer = rows;
         let mut composed = self.head.compose(MESSAGE_LEN_MAX).ok()?;
         if let Some(sequence) = &mut self.sequence {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bindery_core::{Name, RecordData, RecordSet, RecordType, Serial};
-use bindery_dns::wire::{Row, class, rcode, rtype};
+use bindery_dns::wire::{WireRecord, class, rcode, rtype};
 
 use super::content::Content;
 
@@ -20,7 +20,7 @@ pub(super) struct Updated {
 }
 
 /// Checks the prerequisites (section 3.2).
-pub(super) fn check(content: &Content, prerequisites: &[Row]) -> Result<(), Refusal> {
+pub(super) fn check(content: &Content, prerequisites: &[WireRecord]) -> Result<(), Refusal> {
     let mut exact: BTreeMap<(Name, RecordType), BTreeSet<RecordData>> = BTreeMap::new();
     for row in prerequisites {
         if row.ttl != 0 {
@@ -67,7 +67,10 @@ pub(super) fn check(content: &Content, prerequisites: &[Row]) -> Result<(), Refu
 }
 
 /// Looks an update through before any of it is done (section 3.4.1), and reads its data.
-pub(super) fn prescan(apex: &Name, updates: &[Row]) -> Result<Vec<Option<RecordData>>, Refusal> {
+pub(super) fn prescan(
+    apex: &Name,
+    updates: &[WireRecord],
+) -> Result<Vec<Option<RecordData>>, Refusal> {
     let mut data = Vec::with_capacity(updates.len());
     for row in updates {
         if !row.name.is_in(apex) {
@@ -90,7 +93,11 @@ pub(super) fn prescan(apex: &Name, updates: &[Row]) -> Result<Vec<Option<RecordD
 
 /// Applies an update that has been looked through (section 3.4.2) and raises the serial if
 /// something changed and the update did not do so itself.
-pub(super) fn apply(before: &Content, updates: &[Row], data: Vec<Option<RecordData>>) -> Updated {
+pub(super) fn apply(
+    before: &Content,
+    updates: &[WireRecord],
+    data: Vec<Option<RecordData>>,
+) -> Updated {
     let mut content = before.clone();
     let mut touched = BTreeSet::new();
     for (row, data) in updates.iter().zip(data) {
@@ -114,7 +121,7 @@ pub(super) fn apply(before: &Content, updates: &[Row], data: Vec<Option<RecordDa
 
 type Touched = BTreeSet<(Name, RecordType)>;
 
-fn add(content: &mut Content, row: &Row, data: RecordData, touched: &mut Touched) {
+fn add(content: &mut Content, row: &WireRecord, data: RecordData, touched: &mut Touched) {
     let rtype = data.rtype();
     let apex = row.name == *content.apex();
     if rtype == RecordType::Ns && row.name.is_wildcard() {
@@ -150,7 +157,7 @@ fn add(content: &mut Content, row: &Row, data: RecordData, touched: &mut Touched
     touched.insert((row.name.clone(), rtype));
 }
 
-fn remove(content: &mut Content, row: &Row, data: &RecordData, touched: &mut Touched) {
+fn remove(content: &mut Content, row: &WireRecord, data: &RecordData, touched: &mut Touched) {
     let rtype = data.rtype();
     let Some(set) = content.set(&row.name, rtype) else {
         return;
@@ -170,7 +177,7 @@ fn remove(content: &mut Content, row: &Row, data: &RecordData, touched: &mut Tou
     touched.insert((row.name.clone(), rtype));
 }
 
-fn remove_sets(content: &mut Content, row: &Row, touched: &mut Touched) {
+fn remove_sets(content: &mut Content, row: &WireRecord, touched: &mut Touched) {
     let Some(node) = content.node(&row.name) else {
         return;
     };

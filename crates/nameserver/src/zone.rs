@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use bindery_core::{Name, Serial};
-use bindery_dns::wire::{Row, rcode};
+use bindery_dns::wire::{WireRecord, rcode};
 use tokio::sync::Mutex;
 
 use super::content::Content;
-use super::copy::{self, News};
-use super::history::{History, Step};
-use super::journal::{Change, Journal};
+use super::copy::{self, PrimaryAnswer};
+use super::history::{CommitDiff, History};
+use super::journal::{Journal, SetChange};
 use super::update::{self, Refusal};
 
 /// See the module.
@@ -40,14 +40,14 @@ struct Writer {
 
 /// What became of an update that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum UpdateOutcome {
     /// The zone has a new serial.
     Changed,
     /// All was as the update wanted it already.
     Unchanged,
 }
 
-/// What became of news from a primary.
+/// What became of a primary's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Adopted {
     /// The copy is newer now.
@@ -105,9 +105,9 @@ impl Zone {
     /// If dropped before the commit began, nothing happens; afterwards it is completed.
     pub(super) async fn update(
         self: &Arc<Self>,
-        prerequisites: Vec<Row>,
-        rows: Vec<Row>,
-    ) -> Result<Outcome, Refusal> {
+        prerequisites: Vec<WireRecord>,
+        rows: Vec<WireRecord>,
+    ) -> Result<UpdateOutcome, Refusal> {
         let mut writer = Arc::clone(&self.writer).lock_owned().await;
         if writer.deleted {
             return Err(rcode::NOTAUTH);
@@ -117,7 +117,7 @@ impl Zone {
         let data = update::prescan(before.apex(), &rows)?;
         let updated = update::apply(&before, &rows, data);
         if updated.changed.is_empty() {
-            return Ok(Outcome::Unchanged);
+            return Ok(UpdateOutcome::Unchanged);
         }
         let zone = Arc::clone(self);
         let written = tokio::task::spawn_blocking(move || {
@@ -127,7 +127,7 @@ impl Zone {
             Ok::<_, io::Error>(())
         });
         match written.await {
-            Ok(Ok(())) => Ok(Outcome::Changed),
+            Ok(Ok(())) => Ok(UpdateOutcome::Changed),
             Ok(Err(error)) => {
                 tracing::error!(zone = %self.name, %error, "an update could not be kept");
                 Err(rcode::SERVFAIL)
@@ -139,14 +139,14 @@ impl Zone {
         }
     }
 
-    /// Takes news that begin with the serial `base`, and returns when the disk has them.
+    /// Takes an answer that begins with the serial `base`, and returns when the disk has it.
     ///
     /// # Cancellation
     /// If dropped before the commit began, nothing happens; afterwards it is completed.
     pub(super) async fn adopt(
         self: &Arc<Self>,
         base: Option<Serial>,
-        news: News,
+        answer: PrimaryAnswer,
     ) -> io::Result<Adopted> {
         let mut writer = Arc::clone(&self.writer).lock_owned().await;
         let zone = Arc::clone(self);
@@ -156,7 +156,7 @@ impl Zone {
             if writer.deleted || before.serial() != base {
                 return Ok(Adopted::Moved);
             }
-            let Some(updated) = copy::updated(&before, news) else {
+            let Some(updated) = copy::updated(&before, answer) else {
                 return Ok(Adopted::Diverged);
             };
             if updated.changed.is_empty() {
@@ -174,7 +174,7 @@ impl Zone {
         writer.commit(&updated)?;
         let before = self.snapshot();
         let mut history = before.history.clone();
-        history.push(Step::between(
+        history.push(CommitDiff::between(
             &before.content,
             &updated.content,
             &updated.changed,
@@ -207,7 +207,7 @@ impl Writer {
             return Ok(());
         };
         let content = &updated.content;
-        let changes: Vec<Change<'_>> = updated
+        let changes: Vec<SetChange<'_>> = updated
             .changed
             .iter()
             .map(|(name, rtype)| (name, *rtype, content.set(name, *rtype)))

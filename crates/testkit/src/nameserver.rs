@@ -25,7 +25,7 @@ use futures::future::BoxFuture;
 use tokio::time::Instant;
 
 use self::content::{NXRRSET, REFUSED, add, advance, check, content, find, remove, soa_of};
-use self::history::History;
+use self::history::FakeHistory;
 
 /// Response code of a server that cannot load a zone (RFC 1035).
 const SERVFAIL: u16 = 2;
@@ -85,7 +85,7 @@ impl Faults for Faultless {
 #[derive(Clone)]
 pub struct FakeNameServer {
     zones: Arc<Mutex<BTreeMap<Name, ZoneContent>>>,
-    history: Arc<Mutex<History>>,
+    history: Arc<Mutex<FakeHistory>>,
     faults: Arc<dyn Faults>,
     closed: Arc<AtomicBool>,
     damage: Arc<Mutex<Damage>>,
@@ -360,7 +360,7 @@ impl FakeNameServer {
         self.zones.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn history(&self) -> MutexGuard<'_, History> {
+    fn history(&self) -> MutexGuard<'_, FakeHistory> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -49,7 +49,7 @@ const SECONDARY: usize = 2;
 
 /// What one run is to be like.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct SimPlan {
     /// The seed of everything.
     pub seed: u64,
     /// How many things the user does.
@@ -69,7 +69,7 @@ pub enum Words {
     Dropped,
 }
 
-impl Plan {
+impl SimPlan {
     /// The run of a seed as the simulation takes it.
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
@@ -85,7 +85,7 @@ impl Plan {
 
 /// How a run went.
 #[derive(Debug)]
-pub struct Report {
+pub struct SimReport {
     /// The same for two runs in which the same happened.
     pub digest: u64,
     /// How many writes the process made.
@@ -103,7 +103,7 @@ pub struct Report {
 /// # Panics
 /// Where the runtime cannot be built, which needs a broken machine.
 #[must_use]
-pub fn run(plan: Plan) -> Report {
+pub fn run(plan: SimPlan) -> SimReport {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -166,7 +166,7 @@ fn limits(seed: u64) -> Limits {
 }
 
 impl World {
-    async fn play(plan: Plan) -> Report {
+    async fn play(plan: SimPlan) -> SimReport {
         let weather = Weather::new(plan.seed, plan.crashes);
         if plan.words == Words::Kept {
             weather.keep_words();
@@ -176,7 +176,7 @@ impl World {
         if failure.is_some() && plan.words == Words::Kept {
             world.note_state(plan).await;
         }
-        Report {
+        SimReport {
             digest: weather.digest(),
             writes: weather.writes(),
             crashes: world.crashes,
@@ -186,7 +186,7 @@ impl World {
     }
 
     /// What stands in the API and on the servers, for whoever looks for a cause.
-    async fn note_state(&self, plan: Plan) {
+    async fn note_state(&self, plan: SimPlan) {
         let user = User::new(self.api.client(), plan.seed, Clusters::Two);
         for object in list(&user).await.unwrap_or_default() {
             let text = serde_json::to_string(&object).unwrap_or_default();
@@ -243,7 +243,7 @@ impl World {
         }
     }
 
-    async fn live(&mut self, plan: Plan) -> Result<(), String> {
+    async fn live(&mut self, plan: SimPlan) -> Result<(), String> {
         let client = self.api.client();
         install_crds(client.clone())
             .await

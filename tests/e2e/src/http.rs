@@ -42,7 +42,7 @@ pub struct Answer {
 }
 
 /// A watch that is being read.
-pub struct Watch {
+pub struct WatchStream {
     body: Body,
     pending: Vec<u8>,
     events: VecDeque<Value>,
@@ -158,14 +158,14 @@ impl Http {
     ///
     /// # Errors
     /// Only when there is no answer.
-    pub async fn watch(&self, target: &str) -> Result<Result<Watch, Answer>> {
+    pub async fn watch(&self, target: &str) -> Result<Result<WatchStream, Answer>> {
         let request = Call::new(Method::GET, target).request()?;
         let response = timeout(PATIENCE, self.client.send(request))
             .await
             .map_err(|_| anyhow!("watch {target}: no answer in {PATIENCE:?}"))??;
         let (parts, body) = response.into_parts();
         if parts.status == http::StatusCode::OK {
-            return Ok(Ok(Watch {
+            return Ok(Ok(WatchStream {
                 body,
                 pending: Vec::new(),
                 events: VecDeque::new(),
@@ -187,7 +187,7 @@ impl Http {
     }
 }
 
-impl Watch {
+impl WatchStream {
     /// The next event, `None` when the server has ended the watch.
     ///
     /// # Errors

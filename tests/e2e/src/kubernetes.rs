@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use crate::http::{Call, Http};
-use crate::process::{Server, free_port};
+use crate::process::{ServerProcess, free_port};
 use crate::program::ControlPlane;
 
 /// A cold start on two busy cores takes a quarter of this.
@@ -34,9 +34,9 @@ pub const COMPACTION_INTERVAL: Duration = Duration::from_secs(10);
 /// A running control plane; dropping it stops every process and removes its folder.
 pub struct Kubernetes {
     // Order matters: fields are dropped from first to last, etcd after its client.
-    controller_manager: Option<Server>,
-    apiserver: Server,
-    etcd: Server,
+    controller_manager: Option<ServerProcess>,
+    apiserver: ServerProcess,
+    etcd: ServerProcess,
     folder: TempDir,
     programs: ControlPlane,
     url: String,
@@ -95,7 +95,7 @@ impl Kubernetes {
             ])
             .args(["--kube-api-qps=500", "--kube-api-burst=1000"])
             .arg("--controllers=*,-nodelifecycle");
-        self.controller_manager = Some(Server::start(&mut command, &log)?);
+        self.controller_manager = Some(ServerProcess::start(&mut command, &log)?);
         Ok(())
     }
 
@@ -154,7 +154,12 @@ impl Kubernetes {
     }
 }
 
-fn start_etcd(programs: &ControlPlane, folder: &Path, client: u16, peer: u16) -> Result<Server> {
+fn start_etcd(
+    programs: &ControlPlane,
+    folder: &Path,
+    client: u16,
+    peer: u16,
+) -> Result<ServerProcess> {
     let (client, peer) = (
         format!("http://127.0.0.1:{client}"),
         format!("http://127.0.0.1:{peer}"),
@@ -178,10 +183,15 @@ fn start_etcd(programs: &ControlPlane, folder: &Path, client: u16, peer: u16) ->
         .args(["--initial-cluster", &format!("default={peer}")])
         // The data is thrown away at the end, so durability would only cost time.
         .arg("--unsafe-no-fsync");
-    Server::start(&mut command, &folder.join("etcd.log"))
+    ServerProcess::start(&mut command, &folder.join("etcd.log"))
 }
 
-fn start_apiserver(programs: &ControlPlane, folder: &Path, etcd: u16, port: u16) -> Result<Server> {
+fn start_apiserver(
+    programs: &ControlPlane,
+    folder: &Path,
+    etcd: u16,
+    port: u16,
+) -> Result<ServerProcess> {
     let key = folder.join("sa.key");
     let mut command = Command::new(&programs.apiserver);
     command
@@ -210,7 +220,7 @@ fn start_apiserver(programs: &ControlPlane, folder: &Path, etcd: u16, port: u16)
             "--authorization-mode=RBAC",
         ])
         .arg("--service-account-issuer=https://kubernetes.default.svc");
-    Server::start(&mut command, &folder.join("apiserver.log"))
+    ServerProcess::start(&mut command, &folder.join("apiserver.log"))
 }
 
 /// Writes a throw-away key pair in PEM with which the API server signs service-account tokens.

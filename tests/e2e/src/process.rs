@@ -16,12 +16,12 @@ const PORTS: Range<u16> = 10_000..32_000;
 const PORT_BLOCK: usize = 8;
 
 /// A running server; dropping it kills it by its pid and waits until it is gone.
-pub struct Server {
+pub struct ServerProcess {
     child: Child,
     log: PathBuf,
 }
 
-impl Server {
+impl ServerProcess {
     /// Starts a program whose output goes to `log`.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.stop();
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Kind, Kinds};
 use crate::failure::Fault;
-use crate::schema::{Cause, Structural};
+use crate::schema::{FieldCause, Structural};
 
 /// What is wrong with a definition; `before` is the one it replaces.
 pub(crate) fn check(definition: &Value, before: Option<&Value>) -> Vec<Fault> {
@@ -52,7 +52,7 @@ pub(crate) fn check(definition: &Value, before: Option<&Value>) -> Vec<Fault> {
         let causes = Structural::compile(schema).err().unwrap_or_default();
         faults.extend(causes.into_iter().map(|cause| {
             let field = format!("{place}.{}", cause.field);
-            Fault::from(Cause { field, ..cause })
+            Fault::from(FieldCause { field, ..cause })
         }));
     }
     faults

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::openapi::{Resource, Scope, reference};
+use crate::openapi::{Resource, ResourceScope, reference};
 
 /// Query parameters of all writes. kubectl leaves validation to servers whose PATCH takes
 /// `fieldValidation`.
@@ -39,8 +39,8 @@ pub(crate) fn add(paths: &mut Map<String, Value>, resource: Resource<'_>) {
     };
     let plural = resource.plural;
     let collection = match resource.scope {
-        Scope::Cluster => format!("{root}/{plural}"),
-        Scope::Namespaced => {
+        ResourceScope::Cluster => format!("{root}/{plural}"),
+        ResourceScope::Namespaced => {
             let list = operation(resource, "list", Answer::List, "AllNamespaces");
             paths.insert(format!("{root}/{plural}"), json!({ "get": list }));
             format!("{root}/namespaces/{{namespace}}/{plural}")
@@ -127,8 +127,8 @@ fn operation(resource: Resource<'_>, action: &str, answer: Answer, suffix: &str)
     operation
 }
 
-fn path_parameters(scope: Scope, names: &[&str]) -> Vec<Value> {
-    let namespace = (scope == Scope::Namespaced).then_some("namespace");
+fn path_parameters(scope: ResourceScope, names: &[&str]) -> Vec<Value> {
+    let namespace = (scope == ResourceScope::Namespaced).then_some("namespace");
     names
         .iter()
         .copied()

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::openapi::{Resource, Scope, document, index};
+use crate::openapi::{Resource, ResourceScope, document, index};
 
 #[test]
 fn a_custom_resource_can_be_explained_and_validated() {
@@ -12,7 +12,7 @@ fn a_custom_resource_can_be_explained_and_validated() {
         version: "v1beta1",
         kind: "ARecord",
         plural: "arecords",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         subresources: &["status"],
         schema: Some(&schema),
     }]);
@@ -40,7 +40,7 @@ fn a_built_in_kind_has_metadata_and_takes_any_field() {
         version: "v1",
         kind: "Service",
         plural: "services",
-        scope: Scope::Namespaced,
+        scope: ResourceScope::Namespaced,
         subresources: &[],
         schema: None,
     }]);

@@ -10,7 +10,7 @@ use crate::patch::managed::{
     Entry, Operation, entries_of, known_name, set_entries, shape_of, skeleton,
 };
 use crate::patch::shape::{ListMerge, Shape};
-use crate::schema::{Cause, CauseReason, Structural, go_quote};
+use crate::schema::{CauseReason, FieldCause, Structural, go_quote};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -56,8 +56,8 @@ pub struct Conflict {
 impl Conflict {
     /// The entry in `details.causes`.
     #[must_use]
-    pub fn cause(&self) -> Cause {
-        Cause {
+    pub fn cause(&self) -> FieldCause {
+        FieldCause {
             reason: CauseReason::FieldManagerConflict,
             message: format!("conflict with {}", self.manager),
             field: self.field.clone(),

@@ -8,7 +8,7 @@ use crate::schema::node::{
     Additional, Bound, Junctors, ListType, MapType, Node, NumberBounds, Pattern, SizeBounds, Type,
 };
 use crate::schema::rules::{self, Rule};
-use crate::schema::{Cause, CauseReason, validate};
+use crate::schema::{CauseReason, FieldCause, validate};
 
 /// Compiled regular expressions may take this much memory each, so that no pattern can exhaust it.
 const REGEX_BYTES_MAX: usize = 4 << 20;
@@ -17,7 +17,7 @@ const REGEX_BYTES_MAX: usize = 4 << 20;
 ///
 /// # Errors
 /// Rules that do not compile and defaults that the schema itself refuses.
-pub(crate) fn root(schema: &Value) -> Result<Node, Vec<Cause>> {
+pub(crate) fn root(schema: &Value) -> Result<Node, Vec<FieldCause>> {
     let mut causes = Vec::new();
     let mut root = node(schema, "openAPIV3Schema", &mut causes);
     // The server itself checks these three; what a schema says of metadata is only name patterns.
@@ -48,7 +48,7 @@ pub(crate) fn regex(pattern: &str) -> Result<Regex, String> {
         .map_err(|error| error.to_string())
 }
 
-fn node(schema: &Value, path: &str, causes: &mut Vec<Cause>) -> Node {
+fn node(schema: &Value, path: &str, causes: &mut Vec<FieldCause>) -> Node {
     let Some(object) = schema.as_object() else {
         return Node::open();
     };
@@ -100,7 +100,7 @@ fn node(schema: &Value, path: &str, causes: &mut Vec<Cause>) -> Node {
     summarize(&mut compiled);
     if let Some(default) = &compiled.default {
         let refused = validate::check(&compiled, default, None);
-        causes.extend(refused.into_iter().map(|cause| Cause {
+        causes.extend(refused.into_iter().map(|cause| FieldCause {
             field: format!("{path}.default"),
             ..cause
         }));
@@ -111,7 +111,7 @@ fn node(schema: &Value, path: &str, causes: &mut Vec<Cause>) -> Node {
 fn properties(
     object: &Map<String, Value>,
     path: &str,
-    causes: &mut Vec<Cause>,
+    causes: &mut Vec<FieldCause>,
 ) -> std::collections::BTreeMap<String, Node> {
     let Some(Value::Object(properties)) = object.get("properties") else {
         return std::collections::BTreeMap::new();
@@ -125,7 +125,7 @@ fn properties(
         .collect()
 }
 
-fn additional(object: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) -> Additional {
+fn additional(object: &Map<String, Value>, path: &str, causes: &mut Vec<FieldCause>) -> Additional {
     match object.get("additionalProperties") {
         Some(Value::Bool(true)) => Additional::Anything,
         Some(schema @ Value::Object(_)) => {
@@ -139,7 +139,7 @@ fn additional(object: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) 
 fn junctors(
     object: &Map<String, Value>,
     path: &str,
-    causes: &mut Vec<Cause>,
+    causes: &mut Vec<FieldCause>,
 ) -> Option<Box<Junctors>> {
     let mut nodes = |name: &str| -> Vec<Node> {
         let schemas = object.get(name).and_then(Value::as_array);
@@ -226,7 +226,7 @@ fn size_bounds(object: &Map<String, Value>) -> SizeBounds {
     }
 }
 
-fn pattern(text: &str, path: &str, causes: &mut Vec<Cause>) -> Option<Pattern> {
+fn pattern(text: &str, path: &str, causes: &mut Vec<FieldCause>) -> Option<Pattern> {
     if text.is_empty() {
         return None;
     }
@@ -236,7 +236,7 @@ fn pattern(text: &str, path: &str, causes: &mut Vec<Cause>) -> Option<Pattern> {
             regex,
         }),
         Err(error) => {
-            causes.push(Cause {
+            causes.push(FieldCause {
                 reason: CauseReason::FieldValueInvalid,
                 message: format!(
                     "Invalid value: {}: must be a valid regular expression, but isn't: {error}",

@@ -7,16 +7,16 @@ use serde_json::{Map, Value};
 use crate::schema::go_text::bad_value;
 use crate::schema::node::{Additional, ListType, Node};
 use crate::schema::path::Path;
-use crate::schema::{Cause, CauseReason};
+use crate::schema::{CauseReason, FieldCause};
 
 /// Elements or keys that occur twice in such lists.
-pub(crate) fn problems(node: &Node, value: &Value) -> Vec<Cause> {
+pub(crate) fn problems(node: &Node, value: &Value) -> Vec<FieldCause> {
     let mut causes = Vec::new();
     walk(node, value, Path::root(), &mut causes);
     causes
 }
 
-fn walk(node: &Node, value: &Value, path: Path<'_>, causes: &mut Vec<Cause>) {
+fn walk(node: &Node, value: &Value, path: Path<'_>, causes: &mut Vec<FieldCause>) {
     if !node.unique_below {
         return;
     }
@@ -46,12 +46,12 @@ fn walk(node: &Node, value: &Value, path: Path<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn duplicate_keys(keys: &[String], list: &[Value], path: Path<'_>, causes: &mut Vec<Cause>) {
+fn duplicate_keys(keys: &[String], list: &[Value], path: Path<'_>, causes: &mut Vec<FieldCause>) {
     let stray = list
         .iter()
         .position(|item| !item.is_null() && !item.is_object());
     if let Some(index) = stray {
-        causes.push(Cause {
+        causes.push(FieldCause {
             reason: CauseReason::FieldValueInvalid,
             message: format!(
                 "Invalid value: {}: must be an object for an array of list-type map",
@@ -73,7 +73,7 @@ fn duplicate_keys(keys: &[String], list: &[Value], path: Path<'_>, causes: &mut 
 }
 
 /// Each value that occurs more than once is reported where it occurs the second time.
-fn duplicates(list: &[Value], path: Path<'_>, causes: &mut Vec<Cause>) {
+fn duplicates(list: &[Value], path: Path<'_>, causes: &mut Vec<FieldCause>) {
     if list.len() < 2 {
         return;
     }
@@ -82,7 +82,7 @@ fn duplicates(list: &[Value], path: Path<'_>, causes: &mut Vec<Cause>) {
         let times = seen.entry(item.to_string()).or_insert(0);
         *times += 1;
         if *times == 2 {
-            causes.push(Cause {
+            causes.push(FieldCause {
                 reason: CauseReason::FieldValueDuplicate,
                 message: format!("Duplicate value: {}", bad_value(item)),
                 field: path.index(index).bracketed_field(),

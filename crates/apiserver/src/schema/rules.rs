@@ -15,7 +15,7 @@ use crate::schema::go_text::{bad_value, quote};
 use crate::schema::node::{Additional, ListType, Node, Type};
 use crate::schema::path::{NO_FIELD, Path};
 use crate::schema::rules::expression::Expression;
-use crate::schema::{Cause, CauseReason};
+use crate::schema::{CauseReason, FieldCause};
 
 /// Longest message that an expression may give, as in the real server.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
@@ -49,7 +49,7 @@ pub(crate) fn compile(
     schema: &Map<String, Value>,
     node: &Node,
     path: &str,
-    causes: &mut Vec<Cause>,
+    causes: &mut Vec<FieldCause>,
 ) -> Vec<Rule> {
     let rules = schema.get("x-kubernetes-validations");
     let rules = rules.and_then(Value::as_array).into_iter().flatten();
@@ -68,9 +68,13 @@ pub(crate) fn compile(
     compiled
 }
 
-fn compile_one(rule: &Value, scope: &expression::Scope<'_>, path: &str) -> Result<Rule, Cause> {
+fn compile_one(
+    rule: &Value,
+    scope: &expression::Scope<'_>,
+    path: &str,
+) -> Result<Rule, FieldCause> {
     let text = |name: &str| rule.get(name).and_then(Value::as_str).unwrap_or_default();
-    let invalid = |name: &str, why: String| Cause {
+    let invalid = |name: &str, why: String| FieldCause {
         reason: CauseReason::FieldValueInvalid,
         message: format!("Invalid value: {}: {why}", go_rule(rule)),
         field: format!("{path}.{name}"),
@@ -90,7 +94,7 @@ fn compile_one(rule: &Value, scope: &expression::Scope<'_>, path: &str) -> Resul
     };
     let optional_old_self = rule.get("optionalOldSelf") == Some(&Value::Bool(true));
     if optional_old_self && !expression.uses_old_self() {
-        return Err(Cause {
+        return Err(FieldCause {
             reason: CauseReason::FieldValueInvalid,
             message: "Invalid value: true: may not be set if oldSelf is not used in rule".into(),
             field: format!("{path}.optionalOldSelf"),
@@ -98,7 +102,7 @@ fn compile_one(rule: &Value, scope: &expression::Scope<'_>, path: &str) -> Resul
     }
     let field = match text("fieldPath") {
         "" => String::new(),
-        written => field_path(written, scope.node).ok_or_else(|| Cause {
+        written => field_path(written, scope.node).ok_or_else(|| FieldCause {
             reason: CauseReason::FieldValueInvalid,
             message: format!("Invalid value: {}: must be a valid path", quote(written)),
             field: format!("{path}.fieldPath"),
@@ -123,7 +127,7 @@ fn compile_one(rule: &Value, scope: &expression::Scope<'_>, path: &str) -> Resul
 }
 
 /// All rules that the object breaks.
-pub(crate) fn check(node: &Node, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+pub(crate) fn check(node: &Node, new: &Value, old: Option<&Value>) -> Vec<FieldCause> {
     let mut causes = Vec::new();
     let at = Place {
         new,
@@ -135,8 +139,8 @@ pub(crate) fn check(node: &Node, new: &Value, old: Option<&Value>) -> Vec<Cause>
 }
 
 /// Says that rules were left out because of other mistakes.
-pub(crate) fn skipped() -> Cause {
-    Cause {
+pub(crate) fn skipped() -> FieldCause {
+    FieldCause {
         reason: CauseReason::FieldValueInvalid,
         message: "Invalid value: null: some validation rules were not checked because the object \
                   was invalid; correct the existing errors to complete validation"
@@ -165,7 +169,7 @@ impl<'a> Place<'a> {
     }
 }
 
-fn walk(node: &Node, at: Place<'_>, path: Path<'_>, causes: &mut Vec<Cause>) {
+fn walk(node: &Node, at: Place<'_>, path: Path<'_>, causes: &mut Vec<FieldCause>) {
     if !node.rules_below || at.new.is_null() {
         return;
     }
@@ -203,7 +207,7 @@ fn walk(node: &Node, at: Place<'_>, path: Path<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn here(node: &Node, at: Place<'_>, path: Path<'_>, causes: &mut Vec<Cause>) {
+fn here(node: &Node, at: Place<'_>, path: Path<'_>, causes: &mut Vec<FieldCause>) {
     let is_resource = path.is_root() || node.embedded;
     let mut context = functions::base().new_inner_scope();
     context.add_variable_from_value("self", bind::value(node, at.new, is_resource));
@@ -260,7 +264,13 @@ impl Rule {
         largest.saturating_pow(depth)
     }
 
-    fn broken(&self, node: &Node, value: &Value, path: Path<'_>, context: &Context<'_>) -> Cause {
+    fn broken(
+        &self,
+        node: &Node,
+        value: &Value,
+        path: Path<'_>,
+        context: &Context<'_>,
+    ) -> FieldCause {
         let detail = self
             .message_expression
             .as_ref()
@@ -300,7 +310,7 @@ impl Rule {
             | CauseReason::InternalError
             | CauseReason::FieldManagerConflict => format!("Invalid value{shown}: {detail}"),
         };
-        Cause {
+        FieldCause {
             reason: self.reason,
             message,
             field: joined(&path.bracketed_field(), &self.field),
@@ -321,8 +331,8 @@ impl Rule {
     }
 }
 
-fn unfinished(node: &Node, path: Path<'_>, detail: &str) -> Cause {
-    Cause {
+fn unfinished(node: &Node, path: Path<'_>, detail: &str) -> FieldCause {
+    FieldCause {
         reason: CauseReason::FieldValueInvalid,
         message: format!("Invalid value: {}: {detail}", quote(node.kind.as_str())),
         field: path.bracketed_field(),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::schema::go_text::{bad_value, quote};
-use crate::schema::{Cause, CauseReason, DEPTH_MAX};
+use crate::schema::{CauseReason, DEPTH_MAX, FieldCause};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const REASONS: [&str; 4] = [
@@ -51,8 +51,8 @@ const SHAPING: [(&str, &str); 11] = [
 ];
 
 /// Everything that keeps the schema from being structural, sorted as the real server sorts it.
-pub(crate) fn problems(schema: &Value) -> Vec<Cause> {
-    let line = |cause: &Cause| format!("{}: {}", cause.field, cause.message);
+pub(crate) fn problems(schema: &Value) -> Vec<FieldCause> {
+    let line = |cause: &FieldCause| format!("{}: {}", cause.field, cause.message);
     for phase in [Phase::Keywords, Phase::Shape] {
         let mut found = Problems {
             phase,
@@ -83,12 +83,12 @@ enum Phase {
 
 struct Problems {
     phase: Phase,
-    causes: Vec<Cause>,
+    causes: Vec<FieldCause>,
 }
 
 impl Problems {
     fn push(&mut self, reason: CauseReason, field: String, message: String) {
-        self.causes.push(Cause {
+        self.causes.push(FieldCause {
             reason,
             message,
             field,

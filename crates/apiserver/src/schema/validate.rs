@@ -8,13 +8,13 @@ use crate::schema::go_text::{bad_value, quote};
 use crate::schema::node::{Additional, Junctors, ListType, Node, Type};
 use crate::schema::numbers::{is_integer, number_format, numeric};
 use crate::schema::path::{NO_FIELD, Path};
-use crate::schema::{Cause, CauseReason};
+use crate::schema::{CauseReason, FieldCause};
 
 /// Everything about the value that the schema refuses.
 ///
 /// Where an update leaves a value as it was, its mistakes are let pass (the real server calls
 /// this ratcheting): a stricter schema must not make old objects unwritable.
-pub(crate) fn check(node: &Node, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+pub(crate) fn check(node: &Node, new: &Value, old: Option<&Value>) -> Vec<FieldCause> {
     let mut found = Findings::default();
     value(node, new, old, Path::root(), &mut found);
     without_repeats(found.causes)
@@ -23,14 +23,14 @@ pub(crate) fn check(node: &Node, new: &Value, old: Option<&Value>) -> Vec<Cause>
 /// What was found wrong so far.
 #[derive(Default)]
 pub(crate) struct Findings {
-    causes: Vec<Cause>,
+    causes: Vec<FieldCause>,
     /// Checks passed so far; chooses the alternative whose errors are shown.
     pub(crate) matches: u32,
 }
 
 impl Findings {
     pub(crate) fn push(&mut self, reason: CauseReason, path: Path<'_>, message: String) {
-        self.causes.push(Cause {
+        self.causes.push(FieldCause {
             reason,
             message,
             field: path.dotted_field(),
@@ -51,7 +51,7 @@ impl Findings {
     }
 
     pub(crate) fn general(&mut self, detail: &str) {
-        self.causes.push(Cause {
+        self.causes.push(FieldCause {
             reason: CauseReason::FieldValueInvalid,
             message: format!("Invalid value: \"\": {detail}"),
             field: NO_FIELD.to_owned(),
@@ -351,7 +351,7 @@ fn counterpart<'a>(
         .find(|other| keys.iter().all(|key| other.get(key) == item.get(key)))
 }
 
-fn without_repeats(mut causes: Vec<Cause>) -> Vec<Cause> {
+fn without_repeats(mut causes: Vec<FieldCause>) -> Vec<FieldCause> {
     if causes.len() > 1 {
         let mut seen = BTreeSet::new();
         causes.retain(|cause| seen.insert((cause.field.clone(), cause.message.clone())));

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use redb::Database;
 
-use super::disk::{self, Disk, Open};
+use super::disk::{self, Disk, OpenError};
 use super::{Durable, Refused, Shared, Write};
 
 /// The thread that makes writes durable, all that wait in one transaction.
@@ -40,7 +40,7 @@ impl Committer {
         database: Database,
         lock: File,
         shared: Arc<Shared>,
-    ) -> Result<Self, Open> {
+    ) -> Result<Self, OpenError> {
         let inner = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("api-committer".to_owned())
@@ -49,7 +49,7 @@ impl Committer {
                 commit_until_stopped(&*disk, database, &inner);
                 drop(lock);
             })
-            .map_err(|source| Open::Thread { source })?;
+            .map_err(|source| OpenError::Thread { source })?;
         Ok(Self {
             shared,
             thread: Some(thread),

@@ -25,7 +25,7 @@ const CACHE_BYTES: usize = 16 << 20;
 /// Why the data folder could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Open {
+pub enum OpenError {
     /// The folder cannot be made or is not ours.
     #[error("cannot use the data folder {}", .folder.display())]
     Folder {
@@ -165,11 +165,11 @@ impl Disk for Folder {
 
 /// Takes the lock of the folder and reads everything in it into `state`, one object at a time: nothing is
 /// held twice.
-pub(super) fn open(disk: &dyn Disk, state: &mut State) -> Result<Opened, Open> {
+pub(super) fn open(disk: &dyn Disk, state: &mut State) -> Result<Opened, OpenError> {
     let folder = disk.folder();
     let lock = lock(folder)?;
     check_format(folder)?;
-    let fault = |source: redb::Error| Open::Database {
+    let fault = |source: redb::Error| OpenError::Database {
         file: folder.join(DATABASE),
         source: Box::new(source),
     };
@@ -178,7 +178,7 @@ pub(super) fn open(disk: &dyn Disk, state: &mut State) -> Result<Opened, Open> {
     let version = version(&database).map_err(fault)?;
     if let Some(key) = read_all(&database, state).map_err(fault)? {
         let file = folder.join(DATABASE);
-        return Err(Open::Object { file, key });
+        return Err(OpenError::Object { file, key });
     }
     Ok(Opened {
         database,
@@ -262,8 +262,8 @@ fn private() -> OpenOptions {
     options
 }
 
-fn lock(folder: &Path) -> Result<File, Open> {
-    let fault = |source| Open::Folder {
+fn lock(folder: &Path) -> Result<File, OpenError> {
+    let fault = |source| OpenError::Folder {
         folder: folder.to_owned(),
         source,
     };
@@ -279,15 +279,15 @@ fn lock(folder: &Path) -> Result<File, Open> {
         .map_err(fault)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Open::InUse {
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse {
             folder: folder.to_owned(),
         }),
         Err(TryLockError::Error(source)) => Err(fault(source)),
     }
 }
 
-fn check_format(folder: &Path) -> Result<(), Open> {
-    let fault = |source| Open::Folder {
+fn check_format(folder: &Path) -> Result<(), OpenError> {
+    let fault = |source| OpenError::Folder {
         folder: folder.to_owned(),
         source,
     };
@@ -296,11 +296,11 @@ fn check_format(folder: &Path) -> Result<(), Open> {
         Ok(found) => match found.trim().parse::<u64>() {
             Ok(FORMAT) => Ok(()),
             Ok(format) if format < FORMAT => write_format(folder).map_err(fault),
-            Ok(found) => Err(Open::Newer {
+            Ok(found) => Err(OpenError::Newer {
                 folder: folder.to_owned(),
                 found,
             }),
-            Err(_) => Err(Open::Foreign {
+            Err(_) => Err(OpenError::Foreign {
                 folder: folder.to_owned(),
                 found,
             }),

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::{MAPS, config_map, ok};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-use crate::store::Open;
+use crate::store::OpenError;
 use crate::{EmbeddedApi, Options};
 
-fn open(folder: &std::path::Path) -> Result<EmbeddedApi, Open> {
+fn open(folder: &std::path::Path) -> Result<EmbeddedApi, OpenError> {
     EmbeddedApi::open(Options::on_disk(folder))
 }
 
@@ -110,7 +110,7 @@ async fn a_folder_in_use_is_refused_by_name() {
     let Err(refused) = open(folder.path()) else {
         panic!("opened twice")
     };
-    assert!(matches!(refused, Open::InUse { .. }), "{refused}");
+    assert!(matches!(refused, OpenError::InUse { .. }), "{refused}");
     assert!(refused.to_string().contains("in use by another Bindery"));
 }
 
@@ -121,7 +121,10 @@ async fn a_folder_of_a_newer_bindery_is_refused() {
     let Err(refused) = open(folder.path()) else {
         panic!("opened a newer format")
     };
-    assert!(matches!(refused, Open::Newer { found: 7, .. }), "{refused}");
+    assert!(
+        matches!(refused, OpenError::Newer { found: 7, .. }),
+        "{refused}"
+    );
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! `bindery explain`: the way of one object from its spec to DNS, and where it stops.
 
-mod way;
+mod trace;
 
 #[cfg(test)]
 mod tests;
@@ -11,29 +11,29 @@ use anyhow::{Context as _, Result};
 use bindery_core::Kind;
 use serde::Serialize;
 
-use self::way::way;
-use super::book::Book;
+use self::trace::trace;
+use super::inventory::Inventory;
+use super::listed_object::wanted;
 use super::listing::{Listing, Sight};
 use super::table::{Cell, aligned};
-use super::thing::wanted;
-use crate::cli::ask::Explain;
-use crate::live::{Mood, Paint};
+use crate::cli::ask::ExplainFlags;
+use crate::live::{Health, Paint};
 
 /// The way of an object.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Way {
+struct Trace {
     object: String,
     /// The first step that is not done, or not for all of it; none where the object is served.
     stops_at: Option<&'static str>,
-    steps: Vec<Step>,
+    steps: Vec<TraceStep>,
     /// Which part of what there is was looked at.
     sight: Sight,
 }
 
 /// What a step says.
 #[derive(Debug)]
-enum Said {
+enum StepResult {
     /// It is done.
     Done(Vec<String>),
     /// It is done for a part of the object, and why not for the rest.
@@ -44,9 +44,9 @@ enum Said {
 
 /// One step of the way.
 #[derive(Debug, Serialize)]
-struct Step {
+struct TraceStep {
     name: &'static str,
-    mark: Mark,
+    mark: StepMark,
     /// What there is to say, line by line.
     lines: Vec<String>,
 }
@@ -54,14 +54,14 @@ struct Step {
 /// How far a step is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Mark {
+enum StepMark {
     Done,
     Partly,
     Stopped,
     NotReached,
 }
 
-impl Way {
+impl Trace {
     fn new(object: String) -> Self {
         Self {
             object,
@@ -72,18 +72,18 @@ impl Way {
     }
 
     /// Adds a step. After one that is not done none is reached.
-    fn step(&mut self, step: &'static str, said: Said) {
+    fn step(&mut self, step: &'static str, said: StepResult) {
         let is_reached = self.steps.last().is_none_or(|last| last.mark.goes_on());
         let (mark, lines) = match said {
-            _ if !is_reached => (Mark::NotReached, vec!["not reached".to_owned()]),
-            Said::Done(lines) => (Mark::Done, lines),
-            Said::Partly(lines) => (Mark::Partly, lines),
-            Said::Stopped(lines) => (Mark::Stopped, lines),
+            _ if !is_reached => (StepMark::NotReached, vec!["not reached".to_owned()]),
+            StepResult::Done(lines) => (StepMark::Done, lines),
+            StepResult::Partly(lines) => (StepMark::Partly, lines),
+            StepResult::Stopped(lines) => (StepMark::Stopped, lines),
         };
-        if mark != Mark::Done {
+        if mark != StepMark::Done {
             self.stops_at.get_or_insert(step);
         }
-        self.steps.push(Step {
+        self.steps.push(TraceStep {
             name: step,
             mark,
             lines,
@@ -91,7 +91,7 @@ impl Way {
     }
 }
 
-impl Mark {
+impl StepMark {
     /// Whether something of the object reaches the next step.
     fn goes_on(self) -> bool {
         match self {
@@ -102,19 +102,19 @@ impl Mark {
 }
 
 /// Shows the way of the object that was asked for.
-pub(crate) async fn explain(flags: Explain) -> Result<ExitCode> {
+pub(crate) async fn explain(flags: ExplainFlags) -> Result<ExitCode> {
     let wanted = wanted(&flags.object)?;
     let listing = Listing::open(&flags.asking).await?;
     let named = wanted.namespace.or(flags.asking.namespace);
     let namespace = named.unwrap_or_else(|| listing.default_namespace().to_owned());
-    let (mut things, sight) = listing
+    let (mut objects, sight) = listing
         .fetch_widely(Kind::DnsZone, Some(&namespace))
         .await?;
     if wanted.kind != Kind::DnsZone {
-        things.extend(listing.fetch(wanted.kind, Some(&namespace)).await?);
+        objects.extend(listing.fetch(wanted.kind, Some(&namespace)).await?);
     }
-    let book = Book::new(things);
-    let found = book.named(wanted.kind, &namespace, &wanted.name);
+    let inventory = Inventory::new(objects);
+    let found = inventory.named(wanted.kind, &namespace, &wanted.name);
     let id = found.with_context(|| {
         format!(
             "there is no {} {} in namespace {namespace}; say where it is with -n, or look with \
@@ -123,22 +123,22 @@ pub(crate) async fn explain(flags: Explain) -> Result<ExitCode> {
             wanted.name
         )
     })?;
-    let way = Way {
+    let way = Trace {
         sight,
-        ..way(book, &id)
+        ..trace(inventory, &id)
     };
     super::answer(flags.asking.output, &way, lines)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn lines(way: &Way, paint: Paint) -> Vec<String> {
+fn lines(way: &Trace, paint: Paint) -> Vec<String> {
     let mut rows = Vec::new();
     for step in &way.steps {
         let mark = match step.mark {
-            Mark::Done => Cell::tinted("✓", Mood::Good),
-            Mark::Partly => Cell::tinted("!", Mood::Bad),
-            Mark::Stopped => Cell::tinted("✗", Mood::Bad),
-            Mark::NotReached => Cell::plain("-"),
+            StepMark::Done => Cell::tinted("✓", Health::Ready),
+            StepMark::Partly => Cell::tinted("!", Health::Failing),
+            StepMark::Stopped => Cell::tinted("✗", Health::Failing),
+            StepMark::NotReached => Cell::plain("-"),
         };
         let mut first = vec![mark, Cell::plain(step.name)];
         let mut said = step.lines.iter();

@@ -3,21 +3,21 @@
 use bindery_core::Kind;
 use serde_json::Value;
 
-use super::book::Book;
-use super::thing::Thing;
+use super::inventory::Inventory;
+use super::listed_object::ListedObject;
 
-/// A book of the objects in a YAML stream; names of objects are their UIDs.
-pub(super) fn book(yaml: &str) -> Book {
-    let things = yaml.split("---\n").filter(|part| !part.trim().is_empty());
-    Book::new(
-        things
+/// The inventory of the objects in a YAML stream; names of objects are their UIDs.
+pub(super) fn inventory(yaml: &str) -> Inventory {
+    let objects = yaml.split("---\n").filter(|part| !part.trim().is_empty());
+    Inventory::new(
+        objects
             .enumerate()
-            .map(|(at, part)| thing(at, part))
+            .map(|(at, part)| listed(at, part))
             .collect(),
     )
 }
 
-fn thing(at: usize, yaml: &str) -> Thing {
+fn listed(at: usize, yaml: &str) -> ListedObject {
     let mut data: Value = serde_saphyr::from_str(yaml).expect("a fixture is YAML");
     let kind = Kind::ALL
         .into_iter()
@@ -34,7 +34,7 @@ fn thing(at: usize, yaml: &str) -> Thing {
     if data["status"].is_object() {
         data["status"]["observedGeneration"] = 1.into();
     }
-    Thing::new(kind, metadata, &data).expect("a fixture has a status")
+    ListedObject::new(kind, metadata, &data).expect("a fixture has a status")
 }
 
 /// A healthy zone with its server, a ready record, one in conflict and one without a zone.

@@ -13,8 +13,8 @@ use kube::core::ApiResource;
 use kube::{Api, Client, Config};
 use serde::Serialize;
 
-use super::thing::{Thing, definitions};
-use crate::cli::ask::{Asking, Everywhere};
+use super::listed_object::{ListedObject, definitions};
+use crate::cli::ask::{ApiFlags, NamespaceFlags};
 use crate::live::resource;
 use crate::{folder, run};
 
@@ -61,7 +61,7 @@ impl Listing {
     ///
     /// # Errors
     /// If it does not answer; the message says what to do.
-    pub(super) async fn open(flags: &Asking) -> Result<Self> {
+    pub(super) async fn open(flags: &ApiFlags) -> Result<Self> {
         let (kubeconfig, context) = (flags.kubeconfig.as_deref(), flags.context.as_deref());
         let is_cluster = kubeconfig.is_some() || context.is_some() || run::has_kubeconfig();
         let url = match &flags.server {
@@ -99,8 +99,8 @@ impl Listing {
     /// The namespace to look at, or none for all.
     pub(super) fn namespace<'a>(
         &'a self,
-        flags: &'a Asking,
-        everywhere: Everywhere,
+        flags: &'a ApiFlags,
+        everywhere: NamespaceFlags,
     ) -> Option<&'a str> {
         let named = || flags.namespace.as_deref();
         let here = || named().unwrap_or_else(|| self.default_namespace());
@@ -113,7 +113,7 @@ impl Listing {
         &self,
         namespace: Option<&str>,
         widely: &[Kind],
-    ) -> Result<(Vec<Thing>, Sight)> {
+    ) -> Result<(Vec<ListedObject>, Sight)> {
         let lists = Kind::ALL.into_iter().map(async |kind| {
             if widely.contains(&kind) {
                 return self.fetch_widely(kind, namespace).await;
@@ -124,8 +124,8 @@ impl Listing {
         let sight = lists
             .iter()
             .fold(Sight::Whole, |all, (_, one)| all.with(*one));
-        let things = lists.into_iter().flat_map(|(things, _)| things);
-        Ok((things.collect(), sight))
+        let objects = lists.into_iter().flat_map(|(objects, _)| objects);
+        Ok((objects.collect(), sight))
     }
 
     /// All objects of a kind, whichever namespace is asked about; where that is not allowed, those of
@@ -134,7 +134,7 @@ impl Listing {
         &self,
         kind: Kind,
         namespace: Option<&str>,
-    ) -> Result<(Vec<Thing>, Sight)> {
+    ) -> Result<(Vec<ListedObject>, Sight)> {
         match (self.fetch(kind, None).await, namespace) {
             (Err(error), Some(_)) if is_forbidden(&error) => {
                 Ok((self.fetch(kind, namespace).await?, Sight::OneNamespace))
@@ -149,14 +149,18 @@ impl Listing {
     }
 
     /// All objects of a kind, in one namespace or in all.
-    pub(super) async fn fetch(&self, kind: Kind, namespace: Option<&str>) -> Result<Vec<Thing>> {
+    pub(super) async fn fetch(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+    ) -> Result<Vec<ListedObject>> {
         let resource = self.resources.get(&kind);
         let resource = resource.context("every kind has a definition")?;
         let api: Api<DynamicObject> = match namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, resource),
             None => Api::all_with(self.client.clone(), resource),
         };
-        let mut things = Vec::new();
+        let mut objects = Vec::new();
         let mut params = ListParams::default().limit(PAGE_LEN);
         loop {
             let page = api.list(&params).await.with_context(|| {
@@ -168,11 +172,11 @@ impl Listing {
                 )
             })?;
             for object in page.items {
-                things.push(Thing::new(kind, object.metadata, &object.data)?);
+                objects.push(ListedObject::new(kind, object.metadata, &object.data)?);
             }
             match page.metadata.continue_ {
                 Some(token) if !token.is_empty() => params = params.continue_token(&token),
-                Some(_) | None => return Ok(things),
+                Some(_) | None => return Ok(objects),
             }
         }
     }

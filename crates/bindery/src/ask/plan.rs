@@ -19,13 +19,13 @@ use bindery_sources::Id;
 use futures::StreamExt as _;
 use serde::Serialize;
 
-use self::rehearsal::{Action, Line, Outcome, Refused, Rehearsed, Waiting, Worlds, rehearse};
-use super::book::Book;
+use self::rehearsal::{Action, Line, Refused, Rehearsed, Waiting, Worlds, ZoneRehearsal, rehearse};
+use super::inventory::Inventory;
 use super::listing::{Listing, Sight};
 use crate::address::Given;
-use crate::cli::ask::Plan;
-use crate::data::Keys;
-use crate::live::{Mood, Paint};
+use crate::cli::ask::PlanFlags;
+use crate::data::TsigKeys;
+use crate::live::{Health, Paint};
 
 /// Zones that are transferred at a time.
 const TRANSFERS_MAX: usize = 4;
@@ -77,19 +77,19 @@ impl ReadOnly {
 }
 
 /// Shows what would be written.
-pub(crate) async fn plan(flags: Plan) -> Result<ExitCode> {
+pub(crate) async fn plan(flags: PlanFlags) -> Result<ExitCode> {
     let listing = Listing::open(&flags.asking).await?;
     let namespace = listing.namespace(&flags.asking, flags.everywhere);
     // Endpoints of other namespaces may have something in the zones of this one.
     let widely = [Kind::DnsZone, Kind::DnsEndpoint];
-    let (things, sight) = listing.fetch_all(namespace, &widely).await?;
-    let book = Book::new(things);
-    let mut places = places(&book, &flags.nameserver);
+    let (objects, sight) = listing.fetch_all(namespace, &widely).await?;
+    let inventory = Inventory::new(objects);
+    let mut places = places(&inventory, &flags.nameserver);
     places.retain(|place| namespace.is_none_or(|one| *place.id.namespace == *one));
     let is_cluster = |group: &Group| places.iter().any(|place| place.zone.group == *group);
-    let keys = Keys::read(&flags.tsig_key_file, is_cluster)?;
+    let keys = TsigKeys::read(&flags.tsig_key_file, is_cluster)?;
     let worlds = transfer_all(&places, &keys).await;
-    let answer = answer(book, places, worlds, (namespace, sight));
+    let answer = answer(inventory, places, worlds, (namespace, sight));
     let code = if answer.zones.iter().any(|zone| zone.fault.is_some()) {
         ExitCode::FAILURE
     } else {
@@ -100,26 +100,26 @@ pub(crate) async fn plan(flags: Plan) -> Result<ExitCode> {
 }
 
 /// Where each zone is read: at the server that was named, or at the first of its status.
-fn places(book: &Book, named: &[Given]) -> Vec<Place> {
+fn places(inventory: &Inventory, named: &[Given]) -> Vec<Place> {
     let named = |group: &Group| {
         let mut here = named.iter().filter(|one| one.group == *group);
         let first = here.clone().next();
         let primary = here.find(|one| one.info.role == Role::Primary);
         Some(primary.or(first)?.info.address.to_string())
     };
-    let place = |(id, thing): (&Id, &super::thing::Thing)| {
-        let told = || Some(thing.servers().first()?.address.clone());
-        let zone = book.zone(id)?.key()?;
+    let place = |(id, listed): (&Id, &super::listed_object::ListedObject)| {
+        let told = || Some(listed.servers().first()?.address.clone());
+        let zone = inventory.zone(id)?.key()?;
         Some(Place {
             id: Id::clone(id),
             server: named(&zone.group).or_else(told),
             zone,
         })
     };
-    book.zones().filter_map(place).collect()
+    inventory.zones().filter_map(place).collect()
 }
 
-async fn transfer_all(places: &[Place], keys: &Keys) -> Worlds {
+async fn transfer_all(places: &[Place], keys: &TsigKeys) -> Worlds {
     // A zone that two objects declare is transferred from where the first of them says.
     let mut wanted: BTreeMap<&ZoneKey, Option<&str>> = BTreeMap::new();
     for place in places {
@@ -168,7 +168,7 @@ fn with_advice(fault: Fault, key: Option<&Key>) -> Fault {
 }
 
 fn answer(
-    book: Book,
+    inventory: Inventory,
     places: Vec<Place>,
     worlds: Worlds,
     (namespace, sight): (Option<&str>, Sight),
@@ -183,11 +183,11 @@ fn answer(
     let Rehearsed {
         mut zones,
         mut no_zone,
-    } = rehearse(book, worlds, sight);
+    } = rehearse(inventory, worlds, sight);
     let is_shown = |one: &str| namespace.is_none_or(|namespace| namespace == one);
     no_zone.retain(|refused| is_shown(&refused.namespace));
     let zones = places.into_iter().filter_map(|place| {
-        let Outcome {
+        let ZoneRehearsal {
             changes,
             waiting,
             refused,
@@ -244,12 +244,12 @@ fn zone_lines(zone: &ZonePlan, paint: Paint) -> Vec<String> {
         serial.unwrap_or_default()
     )];
     if let Some(fault) = &zone.fault {
-        let mark = paint.tint("!", Mood::Bad);
+        let mark = paint.tint("!", Health::Failing);
         lines.push(format!("  {mark} the zone cannot be read: {fault}"));
         return lines;
     }
     for waiting in &zone.waiting {
-        let mark = paint.tint("~", Mood::Waiting);
+        let mark = paint.tint("~", Health::Pending);
         let written = waiting.lines.join(", ");
         let text = format!(
             "  {mark} {} waits to be written down: {written}",
@@ -259,8 +259,8 @@ fn zone_lines(zone: &ZonePlan, paint: Paint) -> Vec<String> {
     }
     for line in &zone.changes {
         let mark = match line.action {
-            Action::Add => paint.tint("+", Mood::Good),
-            Action::Remove => paint.tint("-", Mood::Bad),
+            Action::Add => paint.tint("+", Health::Ready),
+            Action::Remove => paint.tint("-", Health::Failing),
         };
         lines.push(format!("  {mark} {}", line.record));
     }
@@ -273,7 +273,7 @@ fn zone_lines(zone: &ZonePlan, paint: Paint) -> Vec<String> {
 
 fn refusals(refused: &[Refused], paint: Paint) -> impl Iterator<Item = String> {
     refused.iter().map(move |one| {
-        let mark = paint.tint("!", Mood::Bad);
+        let mark = paint.tint("!", Health::Failing);
         let message = one.message.replace(char::is_control, " ");
         format!("  {mark} {}: {message}", one.object)
     })

@@ -8,12 +8,12 @@ use bindery_core::Kind;
 use bindery_sources::Id;
 use serde::Serialize;
 
-use super::book::Book;
+use super::inventory::Inventory;
+use super::listed_object::{ListedObject, ListedServer};
 use super::listing::{Listing, Sight};
 use super::table::{Cell, aligned};
-use super::thing::{Server, Thing};
-use crate::cli::ask::Status;
-use crate::live::{Mood, Paint};
+use crate::cli::ask::StatusFlags;
+use crate::live::{Health, Paint};
 
 /// Everything there is to say.
 #[derive(Debug, Serialize)]
@@ -45,7 +45,7 @@ struct ZoneNode {
     /// How many of its records and endpoints are ready.
     ready_count: usize,
     total_count: usize,
-    servers: Vec<Server>,
+    servers: Vec<ListedServer>,
     /// Its records and endpoints that are not ready.
     not_ready: Vec<Leaf>,
 }
@@ -59,16 +59,16 @@ struct Leaf {
     reason: String,
     message: String,
     #[serde(skip)]
-    mood: Mood,
+    health: Health,
 }
 
 /// Shows the tree; fails softly where something is not ready.
-pub(crate) async fn status(flags: Status) -> Result<ExitCode> {
+pub(crate) async fn status(flags: StatusFlags) -> Result<ExitCode> {
     let listing = Listing::open(&flags.asking).await?;
     let namespace = listing.namespace(&flags.asking, flags.everywhere);
     // Endpoints may be in zones of other namespaces.
-    let (things, sight) = listing.fetch_all(namespace, &[Kind::DnsZone]).await?;
-    let mut tree = tree(&Book::new(things), namespace, sight);
+    let (objects, sight) = listing.fetch_all(namespace, &[Kind::DnsZone]).await?;
+    let mut tree = tree(&Inventory::new(objects), namespace, sight);
     tree.folder = listing.fetch_folder_problems().await;
     // Where nothing is declared, the namespace may be misspelled or the manifests not applied.
     let code = if tree.ready == tree.total && tree.total > 0 && tree.folder.is_empty() {
@@ -81,15 +81,15 @@ pub(crate) async fn status(flags: Status) -> Result<ExitCode> {
 }
 
 /// The tree of one namespace, or of all: its zones, and those that its objects are in.
-fn tree(book: &Book, namespace: Option<&str>, sight: Sight) -> Tree {
-    let is_shown = |thing: &Thing| namespace.is_none_or(|one| one == thing.namespace());
+fn tree(inventory: &Inventory, namespace: Option<&str>, sight: Sight) -> Tree {
+    let is_shown = |listed: &ListedObject| namespace.is_none_or(|one| one == listed.namespace());
     let mut members: BTreeMap<Id, Vec<Leaf>> = BTreeMap::new();
     let mut no_zone = Vec::new();
     let mut shown = Vec::new();
-    for (id, thing) in book.claimants().filter(|(_, thing)| is_shown(thing)) {
-        let leaf = leaf(id, thing);
+    for (id, listed) in inventory.claimants().filter(|(_, listed)| is_shown(listed)) {
+        let leaf = leaf(id, listed);
         shown.push(leaf.ready);
-        let zones = book.zones_of(id);
+        let zones = inventory.zones_of(id);
         if zones.is_empty() {
             no_zone.push(leaf.clone());
         }
@@ -97,13 +97,16 @@ fn tree(book: &Book, namespace: Option<&str>, sight: Sight) -> Tree {
             members.entry(zone).or_default().push(leaf.clone());
         }
     }
-    let zones: Vec<ZoneNode> = book
+    let zones: Vec<ZoneNode> = inventory
         .zones()
-        .filter(|(id, thing)| is_shown(thing) || members.contains_key(*id))
-        .map(|(id, thing)| node(id, thing, members.get(id).map_or(&[], Vec::as_slice)))
+        .filter(|(id, listed)| is_shown(listed) || members.contains_key(*id))
+        .map(|(id, listed)| node(id, listed, members.get(id).map_or(&[], Vec::as_slice)))
         .collect();
     shown.extend(zones.iter().map(|zone| zone.own.ready));
-    let others: BTreeSet<&str> = book.zones().map(|(_, zone)| zone.namespace()).collect();
+    let others: BTreeSet<&str> = inventory
+        .zones()
+        .map(|(_, zone)| zone.namespace())
+        .collect();
     let others = others.into_iter().filter(|_| shown.is_empty());
     Tree {
         ready: shown.iter().filter(|ready| **ready).count(),
@@ -117,27 +120,27 @@ fn tree(book: &Book, namespace: Option<&str>, sight: Sight) -> Tree {
     }
 }
 
-fn leaf(id: &Id, thing: &Thing) -> Leaf {
-    let row = &thing.row;
+fn leaf(id: &Id, listed: &ListedObject) -> Leaf {
+    let row = &listed.row;
     Leaf {
         object: id.to_string(),
-        ready: row.mood == Mood::Good,
+        ready: row.health == Health::Ready,
         reason: row.word.clone(),
         message: row.detail.clone(),
-        mood: row.mood,
+        health: row.health,
     }
 }
 
-fn node(id: &Id, thing: &Thing, members: &[Leaf]) -> ZoneNode {
+fn node(id: &Id, listed: &ListedObject, members: &[Leaf]) -> ZoneNode {
     let not_ready: Vec<Leaf> = members.iter().filter(|one| !one.ready).cloned().collect();
     ZoneNode {
-        zone_name: Thing::text(&thing.spec, "zoneName")
+        zone_name: ListedObject::text(&listed.spec, "zoneName")
             .unwrap_or_default()
             .to_owned(),
-        own: leaf(id, thing),
+        own: leaf(id, listed),
         ready_count: members.len() - not_ready.len(),
         total_count: members.len(),
-        servers: thing.servers(),
+        servers: listed.servers(),
         not_ready,
     }
 }
@@ -194,31 +197,31 @@ fn head(zone: &ZoneNode) -> Vec<Cell> {
     };
     vec![
         Cell::plain(&zone.zone_name),
-        Cell::tinted(&zone.own.reason, zone.own.mood),
+        Cell::tinted(&zone.own.reason, zone.own.health),
         Cell::plain(&zone.own.object),
         Cell::plain(format!("{}/{} ready", zone.ready_count, zone.total_count)),
         Cell::plain(message),
     ]
 }
 
-fn server(server: &Server) -> Vec<Cell> {
+fn server(server: &ListedServer) -> Vec<Cell> {
     let serial = server.serial.map(|serial| format!("serial {serial}"));
-    let (word, mood) = if server.ready {
-        ("ready", Mood::Good)
+    let (word, health) = if server.ready {
+        ("ready", Health::Ready)
     } else {
-        ("not ready", Mood::Bad)
+        ("not ready", Health::Failing)
     };
     vec![
         Cell::plain(format!("server {}", server.address)),
         Cell::plain(&server.role),
         Cell::plain(serial.unwrap_or_else(|| "no serial".to_owned())),
-        Cell::tinted(word, mood),
+        Cell::tinted(word, health),
     ]
 }
 
 fn cells(leaf: &Leaf) -> Vec<Cell> {
     vec![
-        Cell::tinted(&leaf.reason, leaf.mood),
+        Cell::tinted(&leaf.reason, leaf.health),
         Cell::plain(&leaf.object),
         Cell::plain(&leaf.message),
     ]

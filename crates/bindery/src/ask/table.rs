@@ -1,12 +1,12 @@
 //! Cells that stand under each other.
 
-use crate::live::{Mood, Paint};
+use crate::live::{Health, Paint};
 
-/// Some words, perhaps in the colour of a mood.
+/// Some words, perhaps in the colour of an object's health.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
     text: String,
-    mood: Option<Mood>,
+    health: Option<Health>,
 }
 
 impl Cell {
@@ -14,14 +14,14 @@ impl Cell {
     pub(super) fn plain(text: impl Into<String>) -> Self {
         Self {
             text: clean(&text.into()),
-            mood: None,
+            health: None,
         }
     }
 
-    /// Words in the colour of a mood.
-    pub(super) fn tinted(text: impl Into<String>, mood: Mood) -> Self {
+    /// Words in the colour of an object's health.
+    pub(super) fn tinted(text: impl Into<String>, health: Health) -> Self {
         Self {
-            mood: Some(mood),
+            health: Some(health),
             ..Self::plain(text)
         }
     }
@@ -31,8 +31,8 @@ impl Cell {
     }
 
     fn painted(&self, paint: Paint) -> String {
-        match self.mood {
-            Some(mood) => paint.tint(&self.text, mood),
+        match self.health {
+            Some(health) => paint.tint(&self.text, health),
             None => self.text.clone(),
         }
     }
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn cells_stand_under_each_other_and_nothing_trails() {
         let rows = [
-            vec![Cell::plain("a"), Cell::tinted("bad", Mood::Bad)],
+            vec![Cell::plain("a"), Cell::tinted("bad", Health::Failing)],
             vec![Cell::plain("long"), Cell::plain("x\ny"), Cell::plain("")],
         ];
         assert_eq!(aligned(&rows, Paint::Plain), ["a     bad", "long  x y"]);

@@ -25,12 +25,12 @@ Exit codes:
 /// Flags of `status`.
 #[derive(Debug, Args)]
 #[command(after_long_help = STATUS_EXAMPLES)]
-pub(crate) struct Status {
+pub(crate) struct StatusFlags {
     #[command(flatten)]
-    pub(crate) asking: Asking,
+    pub(crate) asking: ApiFlags,
 
     #[command(flatten)]
-    pub(crate) everywhere: Everywhere,
+    pub(crate) everywhere: NamespaceFlags,
 }
 
 const EXPLAIN_EXAMPLES: &str = "\
@@ -53,7 +53,7 @@ Exit codes:
 /// Flags of `explain`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXPLAIN_EXAMPLES)]
-pub(crate) struct Explain {
+pub(crate) struct ExplainFlags {
     /// The object; KIND/NAMESPACE/NAME, as status prints it, works too
     #[arg(
         value_name = "KIND/NAME",
@@ -63,7 +63,7 @@ pub(crate) struct Explain {
     pub(crate) object: String,
 
     #[command(flatten)]
-    pub(crate) asking: Asking,
+    pub(crate) asking: ApiFlags,
 }
 
 const PLAN_EXAMPLES: &str = "\
@@ -90,12 +90,12 @@ Exit codes:
 /// Flags of `plan`.
 #[derive(Debug, Args)]
 #[command(after_long_help = PLAN_EXAMPLES)]
-pub(crate) struct Plan {
+pub(crate) struct PlanFlags {
     #[command(flatten)]
-    pub(crate) asking: Asking,
+    pub(crate) asking: ApiFlags,
 
     #[command(flatten)]
-    pub(crate) everywhere: Everywhere,
+    pub(crate) everywhere: NamespaceFlags,
 
     /// Name server that the zones are transferred from, after the name of its cluster if there are
     /// several; without it the first one of each zone's status. Of several the first primary counts
@@ -123,7 +123,7 @@ pub(crate) struct Plan {
 
 /// Which API is asked, about what, and how the answer looks.
 #[derive(Debug, Args)]
-pub(crate) struct Asking {
+pub(crate) struct ApiFlags {
     /// The Kubernetes API to ask: a URL, or HOST:PORT for plain HTTP. Without it the cluster of
     /// --kubeconfig, --context or $KUBECONFIG; where none of them is there, `http://127.0.0.1:6430`, where
     /// `bindery up` serves
@@ -190,7 +190,7 @@ pub(crate) struct Asking {
 
 /// Whether all namespaces are looked at.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Everywhere {
+pub(crate) struct NamespaceFlags {
     /// Look at all namespaces
     #[arg(
         short = 'A',

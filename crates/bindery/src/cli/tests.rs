@@ -1,6 +1,6 @@
 use clap::{CommandFactory as _, Parser as _};
 
-use super::{Cli, Command, Server};
+use super::{Cli, Command, ServerChoice};
 
 /// The long help as it is at 100 columns.
 fn help(path: &[&str]) -> String {
@@ -77,7 +77,7 @@ fn addresses_may_be_ipv6() {
         unreachable!("the line says up");
     };
     assert_eq!(up.dns_address.to_string(), "[::1]:5300");
-    assert_eq!(up.server, Server::Builtin);
+    assert_eq!(up.server, ServerChoice::Builtin);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_name_server_needs_a_port() {
 }
 
 /// Reads a line of `status` where a flag's variable has a value: that of one which cargo always sets.
-fn status_with(flags: &[&str], line: &[&str]) -> Result<super::ask::Status, String> {
+fn status_with(flags: &[&str], line: &[&str]) -> Result<super::ask::StatusFlags, String> {
     let command = Cli::command().mut_subcommand("status", |status| {
         status.mut_args(|argument| {
             if flags.contains(&argument.get_id().as_str()) {

@@ -10,8 +10,8 @@ use kube::discovery::{Scope, verbs};
 use kube::{Api, Client, Discovery, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::document::{Document, Key, Problem};
-use super::plan::{Known, Origin};
+use super::document::{Document, FileProblem, ObjectKey};
+use super::plan::{LastApplied, Origin};
 use super::{FILE, FILE_HASH, NO_LONGER_DECLARED};
 
 /// The field manager of what files declare.
@@ -28,13 +28,13 @@ pub(crate) struct Applier {
 }
 
 /// What became of one document.
-pub(crate) enum Outcome {
+pub(crate) enum ApplyResult {
     /// It is in the API.
-    Applied(Key, Origin),
+    Applied(ObjectKey, Origin),
     /// An object of this name is still being deleted; the document has to wait for it.
     Wait(String),
     /// The API does not take it.
-    Refused(Problem),
+    Refused(FileProblem),
 }
 
 /// A kind as the API serves it.
@@ -51,8 +51,8 @@ impl Applier {
     }
 
     /// What files declared when Bindery ran last, from the annotations of the objects.
-    pub(crate) async fn fetch_known(&self) -> Result<Known> {
-        let mut known = Known::new();
+    pub(crate) async fn fetch_known(&self) -> Result<LastApplied> {
+        let mut known = LastApplied::new();
         for group in self.kinds.groups_alphabetical() {
             for (resource, abilities) in group.recommended_resources() {
                 if !abilities.supports_operation(verbs::LIST) {
@@ -71,7 +71,7 @@ impl Applier {
         &self,
         api: &Api<DynamicObject>,
         resource: &ApiResource,
-        known: &mut Known,
+        known: &mut LastApplied,
     ) -> Result<()> {
         let mut params = kube::api::ListParams::default().limit(PAGE_LEN);
         loop {
@@ -82,7 +82,7 @@ impl Applier {
                 let Some(file) = note(FILE) else { continue };
                 let (version, kind) = (&resource.api_version, &resource.kind);
                 let namespace = object.namespace();
-                let key = Key::new(version, kind, namespace.as_deref(), &object.name_any());
+                let key = ObjectKey::new(version, kind, namespace.as_deref(), &object.name_any());
                 let origin = Origin {
                     file,
                     hash: note(FILE_HASH).unwrap_or_default(),
@@ -101,7 +101,10 @@ impl Applier {
     /// Applies documents of one stage, many at a time.
     ///
     /// Cancellation: some are applied, others not; the next pass applies the rest.
-    pub(crate) async fn apply(&mut self, documents: Vec<(String, Arc<Document>)>) -> Vec<Outcome> {
+    pub(crate) async fn apply(
+        &mut self,
+        documents: Vec<(String, Arc<Document>)>,
+    ) -> Vec<ApplyResult> {
         let unknown = documents
             .iter()
             .any(|(_, document)| self.served(document).is_none());
@@ -116,10 +119,10 @@ impl Applier {
             .await
     }
 
-    async fn apply_one(&self, file: String, document: Arc<Document>) -> Outcome {
+    async fn apply_one(&self, file: String, document: Arc<Document>) -> ApplyResult {
         let refuse = |text: String| {
             let text = format!("{}: {text}", document.key);
-            Outcome::Refused(Problem::at(&file, document.line, text))
+            ApplyResult::Refused(FileProblem::at(&file, document.line, text))
         };
         let Some(served) = self.served(&document) else {
             let (kind, version) = (&document.key.kind, &document.api_version);
@@ -137,13 +140,13 @@ impl Applier {
             .patch(&document.key.name, &params, &Patch::Apply(&body))
             .await
         {
-            Ok(object) if object.metadata.deletion_timestamp.is_some() => Outcome::Wait(file),
+            Ok(object) if object.metadata.deletion_timestamp.is_some() => ApplyResult::Wait(file),
             Ok(object) => {
                 if let Err(error) = write_declared(&api, &object).await {
                     return refuse(plain(&error));
                 }
                 let (hash, api_version) = (document.hash.clone(), document.api_version.clone());
-                Outcome::Applied(
+                ApplyResult::Applied(
                     document.key.clone(),
                     Origin {
                         file,

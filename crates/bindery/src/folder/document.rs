@@ -36,7 +36,7 @@ const OUR_ANNOTATIONS: [&str; 4] = [FILE, FILE_HASH, NO_LONGER_DECLARED, PUBLISH
 /// Which object is meant, whatever the version. Kinds without namespaces are taken to be in
 /// `default`, so that a manifest and the object it made have the same key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub(crate) struct ObjectKey {
     pub(crate) group: String,
     pub(crate) kind: String,
     pub(crate) namespace: String,
@@ -46,7 +46,7 @@ pub(crate) struct Key {
 /// One object as a file declares it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Document {
-    pub(crate) key: Key,
+    pub(crate) key: ObjectKey,
     pub(crate) api_version: String,
     /// Where it begins, counted from 1.
     pub(crate) line: u64,
@@ -57,14 +57,14 @@ pub(crate) struct Document {
 
 /// Something in the folder that has to be put right by its author.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Problem {
+pub(crate) struct FileProblem {
     /// Relative to the folder; empty where it is about the folder as a whole.
     pub(crate) file: String,
     pub(crate) line: Option<u64>,
     pub(crate) text: String,
 }
 
-impl Key {
+impl ObjectKey {
     /// The key of an object that has a kind, a name and perhaps a namespace.
     pub(crate) fn new(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Self {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
@@ -80,13 +80,13 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
     }
 }
 
-impl Problem {
+impl FileProblem {
     /// A problem with a whole file.
     pub(crate) fn with_file(file: &str, text: impl Into<String>) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for FileProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.file.as_str(), self.line) {
             ("", _) => write!(f, "{}", self.text),
@@ -116,7 +116,7 @@ impl fmt::Display for Problem {
 }
 
 /// The documents of one file, `List`s taken apart.
-pub(crate) fn documents(file: &str, text: &str) -> Result<Vec<Arc<Document>>, Problem> {
+pub(crate) fn documents(file: &str, text: &str) -> Result<Vec<Arc<Document>>, FileProblem> {
     let mut documents = Vec::new();
     for (line, value) in values(file, text)? {
         add(file, line, value, &mut documents)?;
@@ -124,7 +124,7 @@ pub(crate) fn documents(file: &str, text: &str) -> Result<Vec<Arc<Document>>, Pr
     Ok(documents)
 }
 
-fn values(file: &str, text: &str) -> Result<Vec<(u64, Value)>, Problem> {
+fn values(file: &str, text: &str) -> Result<Vec<(u64, Value)>, FileProblem> {
     let extension = Path::new(file).extension();
     if extension.is_some_and(|found| found.eq_ignore_ascii_case("json")) {
         return match serde_json::from_str(text) {
@@ -132,7 +132,7 @@ fn values(file: &str, text: &str) -> Result<Vec<(u64, Value)>, Problem> {
             Err(_) if text.trim().is_empty() => Ok(Vec::new()),
             Err(error) => {
                 let line = u64::try_from(error.line()).unwrap_or_default();
-                Err(Problem::at(file, line, format!("not JSON: {error}")))
+                Err(FileProblem::at(file, line, format!("not JSON: {error}")))
             }
         };
     }
@@ -146,7 +146,7 @@ fn values(file: &str, text: &str) -> Result<Vec<(u64, Value)>, Problem> {
             let rendered = error.without_snippet().to_string();
             let text = rendered.lines().next().unwrap_or_default();
             let text = text.split_once(" at line ").map_or(text, |(text, _)| text);
-            Err(Problem::at(file, line, format!("not YAML: {text}")))
+            Err(FileProblem::at(file, line, format!("not YAML: {text}")))
         }
     }
 }
@@ -172,7 +172,7 @@ fn add(
     line: u64,
     value: Value,
     documents: &mut Vec<Arc<Document>>,
-) -> Result<(), Problem> {
+) -> Result<(), FileProblem> {
     if value.is_null() {
         return Ok(());
     }
@@ -188,9 +188,9 @@ fn add(
     Ok(())
 }
 
-fn document(file: &str, line: u64, mut value: Value) -> Result<Document, Problem> {
+fn document(file: &str, line: u64, mut value: Value) -> Result<Document, FileProblem> {
     if !value.is_object() {
-        return Err(Problem::at(
+        return Err(FileProblem::at(
             file,
             line,
             "not a Kubernetes object: it has no fields",
@@ -200,12 +200,14 @@ fn document(file: &str, line: u64, mut value: Value) -> Result<Document, Problem
         let found = text(&value, pointer)
             .filter(|found| !found.is_empty())
             .map(str::to_owned);
-        found.ok_or_else(|| Problem::at(file, line, format!("{field} is missing or not a string")))
+        found.ok_or_else(|| {
+            FileProblem::at(file, line, format!("{field} is missing or not a string"))
+        })
     };
     let api_version = need("/apiVersion", "apiVersion")?;
     let kind = need("/kind", "kind")?;
     let name = need("/metadata/name", "metadata.name")?;
-    let key = Key::new(
+    let key = ObjectKey::new(
         &api_version,
         &kind,
         text(&value, "/metadata/namespace"),

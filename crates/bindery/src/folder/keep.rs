@@ -12,12 +12,12 @@ use tokio::task::block_in_place;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::apply::{Applier, Outcome};
-use super::document::{Document, Key, Problem};
+use super::apply::{Applier, ApplyResult};
+use super::document::{Document, FileProblem, ObjectKey};
 use super::leave::Leaving;
-use super::plan::{Absent, Known, Plan, Scan, plan};
+use super::plan::{Absent, FolderPlan, LastApplied, Scan, plan};
 use super::remove::{Removed, is_namespace, is_zone, rank};
-use super::scan::{Look, Reader};
+use super::scan::{FolderReader, ScanResult};
 use super::tell::Teller;
 use super::watch::Changes;
 
@@ -28,9 +28,9 @@ const SETTLE_MAX: Duration = Duration::from_secs(5);
 
 /// What became of the folder in the last pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct News {
+pub(crate) struct FolderReport {
     /// What the author of the files has to put right.
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<FileProblem>,
     /// Files that had problems in the pass before and have none now.
     pub(crate) mended: Vec<String>,
     /// Files that were read.
@@ -45,18 +45,18 @@ pub(crate) struct News {
 
 /// Keeps one folder applied.
 pub(crate) struct Keeper {
-    reader: Reader,
+    reader: FolderReader,
     changes: Changes,
     applier: Applier,
-    known: Known,
+    known: LastApplied,
     /// Group and kind of what Bindery publishes.
     kinds: BTreeSet<(String, String)>,
     leaving: Leaving,
     /// Objects that are no longer declared and stay with a zone that is kept.
-    along: BTreeMap<Key, Key>,
+    along: BTreeMap<ObjectKey, ObjectKey>,
     started: Instant,
     teller: Teller,
-    news: watch::Sender<News>,
+    news: watch::Sender<FolderReport>,
 }
 
 impl Keeper {
@@ -67,14 +67,14 @@ impl Keeper {
     pub(crate) async fn new(
         root: PathBuf,
         client: Client,
-    ) -> Result<(Self, watch::Receiver<News>)> {
+    ) -> Result<(Self, watch::Receiver<FolderReport>)> {
         let applier = Applier::new(client.clone()).await?;
         let known = applier.fetch_known().await?;
         let crds = bindery_api::crds().into_iter();
         let kinds = crds.map(|crd| (crd.spec.group, crd.spec.names.kind));
-        let (news, receiver) = watch::channel(News::default());
+        let (news, receiver) = watch::channel(FolderReport::default());
         let keeper = Self {
-            reader: Reader::new(root.clone()),
+            reader: FolderReader::new(root.clone()),
             changes: Changes::new(root),
             applier,
             known,
@@ -118,12 +118,12 @@ impl Keeper {
                 self.leaving.reset(now);
                 let kept = self.known.len();
                 let text = format!("{problem}; its {kept} objects are kept as they are");
-                self.tell(vec![Problem::with_file("", text)], &Scan::default())
+                self.tell(vec![FileProblem::with_file("", text)], &Scan::default())
                     .await;
                 return None;
             }
         };
-        let Look {
+        let ScanResult {
             scan,
             again,
             is_changed,
@@ -131,7 +131,7 @@ impl Keeper {
         if is_changed {
             self.leaving.note_change(now);
         }
-        let Plan {
+        let FolderPlan {
             apply,
             absent,
             mut problems,
@@ -155,7 +155,7 @@ impl Keeper {
     async fn apply(
         &mut self,
         mut apply: Vec<(String, Arc<Document>)>,
-        problems: &mut Vec<Problem>,
+        problems: &mut Vec<FileProblem>,
     ) -> BTreeSet<String> {
         let mut postponed = BTreeSet::new();
         while let Some((_, first)) = apply.first() {
@@ -169,13 +169,13 @@ impl Keeper {
                 .map(|at| apply.split_off(at));
             for outcome in self.applier.apply(apply).await {
                 match outcome {
-                    Outcome::Applied(key, origin) => {
+                    ApplyResult::Applied(key, origin) => {
                         self.known.insert(key, origin);
                     }
-                    Outcome::Wait(file) => {
+                    ApplyResult::Wait(file) => {
                         postponed.insert(file);
                     }
-                    Outcome::Refused(problem) => problems.push(problem),
+                    ApplyResult::Refused(problem) => problems.push(problem),
                 }
             }
             apply = rest.unwrap_or_default();
@@ -187,7 +187,7 @@ impl Keeper {
     async fn remove(
         &mut self,
         absent: Vec<Absent>,
-        problems: &mut Vec<Problem>,
+        problems: &mut Vec<FileProblem>,
     ) -> Option<Instant> {
         let undeclared = match self.applier.fetch_undeclared(&absent).await {
             Ok(undeclared) => undeclared,
@@ -222,7 +222,7 @@ impl Keeper {
     }
 
     /// Notes what became of an object that is no longer declared.
-    fn note(&mut self, key: Key, removed: Removed, problems: &mut Vec<Problem>) {
+    fn note(&mut self, key: ObjectKey, removed: Removed, problems: &mut Vec<FileProblem>) {
         match removed {
             Removed::Done => {
                 self.known.remove(&key);
@@ -240,7 +240,7 @@ impl Keeper {
     }
 
     /// Why a namespace cannot go yet.
-    fn in_use(&self, one: &Absent) -> Option<Problem> {
+    fn in_use(&self, one: &Absent) -> Option<FileProblem> {
         let namespace = is_namespace(&one.key).then_some(&one.key.name)?;
         let mut inside = self.known.keys().filter(|key| key.namespace == *namespace);
         let first = inside.find(|key| !is_namespace(key))?;
@@ -248,15 +248,15 @@ impl Keeper {
             "{}: no file declares it any longer; it is kept because {first} of this folder is in it",
             one.key
         );
-        Some(Problem::with_file(&one.origin.file, text))
+        Some(FileProblem::with_file(&one.origin.file, text))
     }
 
     /// Whether controllers of ours see to objects of this kind.
-    fn is_published(&self, key: &Key) -> bool {
+    fn is_published(&self, key: &ObjectKey) -> bool {
         self.kinds.contains(&(key.group.clone(), key.kind.clone()))
     }
 
-    async fn tell(&mut self, problems: Vec<Problem>, scan: &Scan) {
+    async fn tell(&mut self, problems: Vec<FileProblem>, scan: &Scan) {
         self.teller.write(&problems).await;
         let settled = !scan.is_restless() || self.started + SETTLE_MAX < Instant::now();
         let objects = self.known.len();
@@ -275,7 +275,7 @@ impl Keeper {
                 .cloned()
                 .collect();
             let files = scan.files.len();
-            let news = News {
+            let news = FolderReport {
                 problems,
                 mended,
                 files,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::document::Key;
-use super::plan::{Absent, Way};
+use super::document::ObjectKey;
+use super::plan::{Absent, Disappearance};
 
 /// How long an object must have left a file that declares others. The file is still and whole by then, so
 /// this only has to cover a document on its way to another file.
@@ -21,7 +21,7 @@ const UNREST_MAX: Duration = Duration::from_secs(30);
 /// Since when which object is not declared any longer.
 #[derive(Debug)]
 pub(crate) struct Leaving {
-    since: BTreeMap<Key, Instant>,
+    since: BTreeMap<ObjectKey, Instant>,
     /// When the folder last changed. As long as files come and go, others may follow.
     changed: Instant,
 }
@@ -67,10 +67,10 @@ impl Leaving {
         (due, next)
     }
 
-    fn at(&self, began: Instant, way: Way) -> Instant {
+    fn at(&self, began: Instant, way: Disappearance) -> Instant {
         let grace = match way {
-            Way::LeftFile => LEFT_GRACE,
-            Way::FileGone => GONE_GRACE,
+            Disappearance::LeftFile => LEFT_GRACE,
+            Disappearance::FileGone => GONE_GRACE,
         };
         (began.max(self.changed) + grace).min(began + UNREST_MAX)
     }
@@ -81,9 +81,9 @@ mod tests {
     use super::super::plan::Origin;
     use super::*;
 
-    fn absent(way: Way) -> Absent {
+    fn absent(way: Disappearance) -> Absent {
         Absent {
-            key: Key::new("v1", "A", None, "x"),
+            key: ObjectKey::new("v1", "A", None, "x"),
             origin: Origin {
                 file: "a".to_owned(),
                 hash: String::new(),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     /// The milliseconds after which an object is due that left at 0, if the folder changes at these.
-    fn check(way: Way, changes: &[u64]) -> Option<u64> {
+    fn check(way: Disappearance, changes: &[u64]) -> Option<u64> {
         let start = Instant::now();
         let mut leaving = Leaving::new(start);
         (0..60_000).step_by(100).find(|passed| {
@@ -109,17 +109,17 @@ mod tests {
 
     #[test]
     fn a_file_may_be_gone_for_longer_than_a_document() {
-        assert_eq!(check(Way::LeftFile, &[]), Some(500));
-        assert_eq!(check(Way::FileGone, &[]), Some(3_000));
+        assert_eq!(check(Disappearance::LeftFile, &[]), Some(500));
+        assert_eq!(check(Disappearance::FileGone, &[]), Some(3_000));
     }
 
     #[test]
     fn while_files_come_and_go_nothing_is_taken_away() {
-        assert_eq!(check(Way::LeftFile, &[300, 700]), Some(1_200));
-        assert_eq!(check(Way::FileGone, &[1_000, 2_500]), Some(5_500));
+        assert_eq!(check(Disappearance::LeftFile, &[300, 700]), Some(1_200));
+        assert_eq!(check(Disappearance::FileGone, &[1_000, 2_500]), Some(5_500));
         let always: Vec<u64> = (0..60_000).step_by(100).collect();
         assert_eq!(
-            check(Way::LeftFile, &always),
+            check(Disappearance::LeftFile, &always),
             Some(30_000),
             "but not for ever"
         );
@@ -130,11 +130,16 @@ mod tests {
         let start = Instant::now();
         let mut leaving = Leaving::new(start);
         let at = |millis| start + Duration::from_millis(millis);
-        assert!(leaving.due(vec![absent(Way::FileGone)], at(0)).0.is_empty());
+        assert!(
+            leaving
+                .due(vec![absent(Disappearance::FileGone)], at(0))
+                .0
+                .is_empty()
+        );
         assert!(leaving.due(Vec::new(), at(2_900)).0.is_empty());
         assert!(
             leaving
-                .due(vec![absent(Way::FileGone)], at(3_100))
+                .due(vec![absent(Disappearance::FileGone)], at(3_100))
                 .0
                 .is_empty()
         );

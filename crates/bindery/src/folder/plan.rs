@@ -4,30 +4,30 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::document::{Document, Key, Problem};
+use super::document::{Document, FileProblem, ObjectKey};
 
 /// What the folder holds now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scan {
     /// Every manifest file.
-    pub(crate) files: BTreeMap<String, Content>,
+    pub(crate) files: BTreeMap<String, FileContent>,
     /// Folders below that cannot be read, so that nobody knows what is in them.
-    pub(crate) unreadable: BTreeMap<String, Problem>,
+    pub(crate) unreadable: BTreeMap<String, FileProblem>,
 }
 
 /// What a file declares.
 #[derive(Clone, Debug)]
-pub(crate) enum Content {
+pub(crate) enum FileContent {
     /// These objects; of a file that is being written, those that it declared before.
     Declares(Vec<Arc<Document>>),
     /// It cannot be read or understood.
-    Broken(Problem),
+    Broken(FileProblem),
     /// It is being written, and was never read before.
     Restless,
 }
 
 /// What the folder had declared when it was applied last.
-pub(crate) type Known = BTreeMap<Key, Origin>;
+pub(crate) type LastApplied = BTreeMap<ObjectKey, Origin>;
 
 /// Where an object came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,26 +41,26 @@ pub(crate) struct Origin {
 
 /// What to do; nothing is done yet.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct FolderPlan {
     /// Documents to apply, with their files: definitions first, then namespaces, then the rest.
     pub(crate) apply: Vec<(String, Arc<Document>)>,
     /// Objects that were declared and are not any longer.
     pub(crate) absent: Vec<Absent>,
     /// What the author has to know.
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<FileProblem>,
 }
 
 /// An object that was declared and is not any longer.
 #[derive(Clone, Debug)]
 pub(crate) struct Absent {
-    pub(crate) key: Key,
+    pub(crate) key: ObjectKey,
     pub(crate) origin: Origin,
-    pub(crate) way: Way,
+    pub(crate) way: Disappearance,
 }
 
 /// How an object ceased to be declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Disappearance {
     /// Its file is there and declares other objects.
     LeftFile,
     /// Its file is not there.
@@ -72,8 +72,8 @@ impl Scan {
     pub(crate) fn documents(&self) -> impl Iterator<Item = (&String, &Arc<Document>)> {
         self.files.iter().flat_map(|(file, content)| {
             let documents = match content {
-                Content::Declares(documents) => documents.as_slice(),
-                Content::Broken(_) | Content::Restless => &[],
+                FileContent::Declares(documents) => documents.as_slice(),
+                FileContent::Broken(_) | FileContent::Restless => &[],
             };
             documents.iter().map(move |document| (file, document))
         })
@@ -82,7 +82,7 @@ impl Scan {
     /// Whether some file was never still enough to be read.
     pub(crate) fn is_restless(&self) -> bool {
         let mut contents = self.files.values();
-        contents.any(|content| matches!(content, Content::Restless))
+        contents.any(|content| matches!(content, FileContent::Restless))
     }
 }
 
@@ -91,12 +91,12 @@ impl Scan {
 /// Guarantees: a folder that declares nothing takes nothing away. Neither does a file that declares
 /// nothing, is being written or has a problem, nor a folder below that cannot be read. An object stays with
 /// the file that has it.
-pub(crate) fn plan(scan: &Scan, known: &Known) -> Plan {
-    let mut plan = Plan::default();
+pub(crate) fn plan(scan: &Scan, known: &LastApplied) -> FolderPlan {
+    let mut plan = FolderPlan::default();
     plan.problems.extend(scan.unreadable.values().cloned());
     let broken = scan.files.values().filter_map(|content| match content {
-        Content::Broken(problem) => Some(problem.clone()),
-        Content::Declares(_) | Content::Restless => None,
+        FileContent::Broken(problem) => Some(problem.clone()),
+        FileContent::Declares(_) | FileContent::Restless => None,
     });
     plan.problems.extend(broken);
     let declared = declared(scan, known, &mut plan.problems);
@@ -112,7 +112,7 @@ pub(crate) fn plan(scan: &Scan, known: &Known) -> Plan {
         .sort_by(|(file, a), (other, b)| (rank(a), file, a.line).cmp(&(rank(b), other, b.line)));
     let undeclared = || known.iter().filter(|(key, _)| !declared.contains_key(key));
     for (file, content) in &scan.files {
-        if matches!(content, Content::Declares(documents) if documents.is_empty()) {
+        if matches!(content, FileContent::Declares(documents) if documents.is_empty()) {
             let kept = undeclared().filter(|(_, origin)| origin.file == *file);
             plan.problems.extend(empty(file, kept.count()));
         }
@@ -129,42 +129,42 @@ pub(crate) fn plan(scan: &Scan, known: &Known) -> Plan {
             let count = known.len();
             let text =
                 format!("the folder declares nothing; its {count} objects are kept as they are");
-            plan.problems.push(Problem::with_file("", text));
+            plan.problems.push(FileProblem::with_file("", text));
         }
     }
     plan
 }
 
 /// A file that declares nothing, where it did before.
-fn empty(file: &str, count: usize) -> Option<Problem> {
+fn empty(file: &str, count: usize) -> Option<FileProblem> {
     let s = if count == 1 { "" } else { "s" };
     let text = format!(
         "declares nothing; what it declared before ({count} object{s}) is kept as it is: delete the \
          file to delete that"
     );
-    (count > 0).then(|| Problem::with_file(file, text))
+    (count > 0).then(|| FileProblem::with_file(file, text))
 }
 
 /// Which file declares which object. Where several do, it is the one that has it already, else the first.
 fn declared<'a>(
     scan: &'a Scan,
-    known: &Known,
-    problems: &mut Vec<Problem>,
-) -> BTreeMap<&'a Key, (&'a str, &'a Arc<Document>)> {
-    let mut found: BTreeMap<&Key, (&str, &Arc<Document>)> = BTreeMap::new();
+    known: &LastApplied,
+    problems: &mut Vec<FileProblem>,
+) -> BTreeMap<&'a ObjectKey, (&'a str, &'a Arc<Document>)> {
+    let mut found: BTreeMap<&ObjectKey, (&str, &Arc<Document>)> = BTreeMap::new();
     let mut taken = Vec::new();
     for (file, document) in scan.documents() {
         let key = &document.key;
         let owner = known.get(key).map(|origin| origin.file.as_str());
         match owner.and_then(|owner| Some((owner, scan.files.get(owner)?))) {
-            Some((owner, Content::Broken(_))) => {
+            Some((owner, FileContent::Broken(_))) => {
                 let text =
                     format!("{key} is declared in {owner}, which has an error: mend that first");
-                problems.push(Problem::at(file, document.line, text));
+                problems.push(FileProblem::at(file, document.line, text));
                 continue;
             }
-            Some((_, Content::Restless)) => continue,
-            Some((_, Content::Declares(_))) | None => {}
+            Some((_, FileContent::Restless)) => continue,
+            Some((_, FileContent::Declares(_))) | None => {}
         }
         let first = found.get(key).map(|(first, _)| *first);
         if first.is_none() || (owner == Some(file) && first != owner) {
@@ -181,21 +181,23 @@ fn declared<'a>(
             "{} is declared in {first}:{} already; this one is ignored",
             document.key, earlier.line
         );
-        problems.push(Problem::at(file, document.line, text));
+        problems.push(FileProblem::at(file, document.line, text));
     }
     found
 }
 
 /// How an object of `file` that is not declared ceased to be; `None` where the file takes nothing away.
-fn way(scan: &Scan, file: &str) -> Option<Way> {
+fn way(scan: &Scan, file: &str) -> Option<Disappearance> {
     let hidden = scan.unreadable.keys().any(|folder| {
         file.strip_prefix(folder.as_str())
             .is_some_and(|rest| rest.starts_with('/'))
     });
     match scan.files.get(file) {
-        None => (!hidden).then_some(Way::FileGone),
-        Some(Content::Declares(documents)) => (!documents.is_empty()).then_some(Way::LeftFile),
-        Some(Content::Broken(_) | Content::Restless) => None,
+        None => (!hidden).then_some(Disappearance::FileGone),
+        Some(FileContent::Declares(documents)) => {
+            (!documents.is_empty()).then_some(Disappearance::LeftFile)
+        }
+        Some(FileContent::Broken(_) | FileContent::Restless) => None,
     }
 }
 
@@ -220,17 +222,19 @@ mod tests {
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let (file, rest) = line.split_once(':').expect("a line is `file: objects`");
             let (file, rest) = (file.trim(), rest.trim());
-            let broken = Problem::at(file, 3, "broken");
+            let broken = FileProblem::at(file, 3, "broken");
             if let (Some(folder), "!") = (file.strip_suffix('/'), rest) {
                 scan.unreadable.insert(folder.to_owned(), broken);
             } else if rest == "!" {
-                scan.files.insert(file.to_owned(), Content::Broken(broken));
+                scan.files
+                    .insert(file.to_owned(), FileContent::Broken(broken));
             } else if rest == "~" {
-                scan.files.insert(file.to_owned(), Content::Restless);
+                scan.files.insert(file.to_owned(), FileContent::Restless);
             } else {
                 let yaml: Vec<_> = rest.split_whitespace().map(manifest).collect();
                 let found = documents("a.yaml", &yaml.join("\n---\n")).expect("it is YAML");
-                scan.files.insert(file.to_owned(), Content::Declares(found));
+                scan.files
+                    .insert(file.to_owned(), FileContent::Declares(found));
             }
         }
         scan
@@ -248,8 +252,8 @@ mod tests {
     }
 
     /// What is known after `text` was applied.
-    fn applied(text: &str) -> Known {
-        let plan = plan(&folder(text), &Known::new());
+    fn applied(text: &str) -> LastApplied {
+        let plan = plan(&folder(text), &LastApplied::new());
         let known = plan.apply.into_iter().map(|(file, document)| {
             let origin = Origin {
                 file,
@@ -267,7 +271,7 @@ mod tests {
         shown(after, &applied(before))
     }
 
-    fn shown(after: &str, known: &Known) -> Vec<String> {
+    fn shown(after: &str, known: &LastApplied) -> Vec<String> {
         let plan = plan(&folder(after), known);
         let apply = plan
             .apply

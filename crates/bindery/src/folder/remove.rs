@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::apply::{Applier, REQUESTS_MAX, plain};
-use super::document::{Key, Problem};
+use super::document::{FileProblem, ObjectKey};
 use super::plan::{Absent, Origin};
 use super::{FILE, NO_LONGER_DECLARED};
 
@@ -28,26 +28,26 @@ pub(crate) enum Removed {
     /// A zone, which is kept and says so.
     Kept,
     /// It stays as long as its zone is kept.
-    With(Key),
+    With(ObjectKey),
     /// Something stands against it.
-    Refused(Problem),
+    Refused(FileProblem),
 }
 
 /// Zones that no file declares and that are there all the same.
-pub(crate) type Undeclared = BTreeMap<Key, DynamicObject>;
+pub(crate) type Undeclared = BTreeMap<ObjectKey, DynamicObject>;
 
 /// Whether this is a zone.
-pub(crate) fn is_zone(key: &Key) -> bool {
+pub(crate) fn is_zone(key: &ObjectKey) -> bool {
     (key.group.as_str(), key.kind.as_str()) == ZONE
 }
 
 /// Whether this is a namespace.
-pub(crate) fn is_namespace(key: &Key) -> bool {
+pub(crate) fn is_namespace(key: &ObjectKey) -> bool {
     (key.group.as_str(), key.kind.as_str()) == ("", "Namespace")
 }
 
 /// In which order things go: what is in a namespace before it, and objects before their kind.
-pub(crate) fn rank(key: &Key) -> u8 {
+pub(crate) fn rank(key: &ObjectKey) -> u8 {
     match (key.group.as_str(), key.kind.as_str()) {
         ("apiextensions.k8s.io", "CustomResourceDefinition") => 2,
         _ if is_namespace(key) => 1,
@@ -60,10 +60,13 @@ impl Applier {
     ///
     /// # Errors
     /// What the API says against looking.
-    pub(crate) async fn fetch_undeclared(&self, absent: &[Absent]) -> Result<Undeclared, Problem> {
+    pub(crate) async fn fetch_undeclared(
+        &self,
+        absent: &[Absent],
+    ) -> Result<Undeclared, FileProblem> {
         let zones = absent.iter().filter(|one| is_zone(&one.key));
         let zones: Vec<Absent> = zones.cloned().collect();
-        let found: Vec<Option<(Key, DynamicObject)>> = stream::iter(zones)
+        let found: Vec<Option<(ObjectKey, DynamicObject)>> = stream::iter(zones)
             .map(|one| self.fetch_zone(one))
             .buffered(REQUESTS_MAX)
             .try_collect()
@@ -120,7 +123,7 @@ impl Applier {
         &self,
         absent: Vec<Absent>,
         undeclared: &Undeclared,
-    ) -> Vec<(Key, Removed)> {
+    ) -> Vec<(ObjectKey, Removed)> {
         stream::iter(absent)
             .map(|one| self.remove_one(one, undeclared))
             .buffered(REQUESTS_MAX)
@@ -128,22 +131,25 @@ impl Applier {
             .await
     }
 
-    async fn remove_one(&self, one: Absent, undeclared: &Undeclared) -> (Key, Removed) {
+    async fn remove_one(&self, one: Absent, undeclared: &Undeclared) -> (ObjectKey, Removed) {
         let removed = self.try_remove(&one.key, &one.origin, undeclared).await;
         (one.key, removed.unwrap_or_else(Removed::Refused))
     }
 
-    async fn fetch_zone(&self, one: Absent) -> Result<Option<(Key, DynamicObject)>, Problem> {
+    async fn fetch_zone(
+        &self,
+        one: Absent,
+    ) -> Result<Option<(ObjectKey, DynamicObject)>, FileProblem> {
         let found = self.fetch_own(&one.key, &one.origin).await?;
         Ok(found.map(|zone| (one.key, zone)))
     }
 
     async fn try_remove(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         origin: &Origin,
         undeclared: &Undeclared,
-    ) -> Result<Removed, Problem> {
+    ) -> Result<Removed, FileProblem> {
         if is_our_definition(key) {
             return Ok(Removed::Done);
         }
@@ -173,7 +179,7 @@ impl Applier {
     }
 
     /// Whether no zone would go with a namespace.
-    async fn check_namespace(&self, key: &Key, origin: &Origin) -> Result<(), Problem> {
+    async fn check_namespace(&self, key: &ObjectKey, origin: &Origin) -> Result<(), FileProblem> {
         let refuse = |text: String| refusal(key, origin, text);
         let zones = bindery_api::crds()
             .into_iter()
@@ -198,9 +204,9 @@ impl Applier {
     /// An object that still is what the file declared.
     async fn fetch_own(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         origin: &Origin,
-    ) -> Result<Option<DynamicObject>, Problem> {
+    ) -> Result<Option<DynamicObject>, FileProblem> {
         // Where its kind is gone, the object went with it.
         let Some(api) = self.api_of(key, origin) else {
             return Ok(None);
@@ -210,7 +216,7 @@ impl Applier {
         Ok(found.filter(|object| object.annotations().get(FILE) == Some(&origin.file)))
     }
 
-    fn api_of(&self, key: &Key, origin: &Origin) -> Option<Api<DynamicObject>> {
+    fn api_of(&self, key: &ObjectKey, origin: &Origin) -> Option<Api<DynamicObject>> {
         let served = self.resolve(&origin.api_version, &key.kind)?;
         Some(match served.scope {
             Scope::Cluster => Api::all_with(self.client.clone(), &served.resource),
@@ -221,8 +227,8 @@ impl Applier {
     }
 }
 
-fn refusal(key: &Key, origin: &Origin, text: impl std::fmt::Display) -> Problem {
-    Problem::with_file(&origin.file, format!("{key}: {text}"))
+fn refusal(key: &ObjectKey, origin: &Origin, text: impl std::fmt::Display) -> FileProblem {
+    FileProblem::with_file(&origin.file, format!("{key}: {text}"))
 }
 
 /// Whether a zone was on no server yet, as far as its object tells. In doubt it was.
@@ -247,11 +253,11 @@ fn was_never_served(zone: &DynamicObject) -> bool {
 }
 
 /// The zone among these that an object is in, as its status or what it has published tells.
-fn zone_of(object: &DynamicObject, undeclared: &Undeclared) -> Option<Key> {
+fn zone_of(object: &DynamicObject, undeclared: &Undeclared) -> Option<ObjectKey> {
     let text = |path: &str| object.data.pointer(path).and_then(Value::as_str);
     let named = text("/status/zoneRef/name").zip(text("/status/zoneRef/namespace"));
     if let Some((name, namespace)) = named {
-        let is_it = |zone: &&Key| zone.name == name && zone.namespace == namespace;
+        let is_it = |zone: &&ObjectKey| zone.name == name && zone.namespace == namespace;
         return undeclared.keys().find(is_it).cloned();
     }
     let lines = object.annotations().get(PUBLISHED)?;
@@ -273,7 +279,7 @@ fn zone_of(object: &DynamicObject, undeclared: &Undeclared) -> Option<Key> {
 }
 
 /// Bindery's own kinds are never deleted: all zones and records would go with them.
-fn is_our_definition(key: &Key) -> bool {
+fn is_our_definition(key: &ObjectKey) -> bool {
     key.kind == "CustomResourceDefinition"
         && bindery_api::crds()
             .iter()
@@ -315,7 +321,7 @@ mod tests {
 
     #[test]
     fn the_zone_of_an_object_is_told_by_its_status_or_its_lines() {
-        let key = |name: &str| Key::new("bindy.firestoned.io/v1beta1", "DNSZone", None, name);
+        let key = |name: &str| ObjectKey::new("bindy.firestoned.io/v1beta1", "DNSZone", None, name);
         let zone = object("", "spec: {zoneName: Example.com.}");
         let undeclared = Undeclared::from([(key("z"), zone)]);
         let lines = |name: &str| {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::document::{Problem, documents};
-use super::plan::{Content, Scan};
+use super::document::{FileProblem, documents};
+use super::plan::{FileContent, Scan};
 
 use crate::surroundings;
 
@@ -33,7 +33,7 @@ const DEPTH_MAX: usize = 16;
 
 /// Reads a folder again and again. A file is read when it changed and then did not change for a while;
 /// until then it is taken to declare what it did before.
-pub(crate) struct Reader {
+pub(crate) struct FolderReader {
     root: PathBuf,
     cache: BTreeMap<String, Cached>,
     is_first: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Reader {
 
 /// What a look at the folder found.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct ScanResult {
     pub(crate) scan: Scan,
     /// When to look again at files that were not still.
     pub(crate) again: Option<Instant>,
@@ -52,7 +52,7 @@ pub(crate) struct Look {
 #[derive(Clone)]
 struct Cached {
     /// How the file was when it was read, and what was in it.
-    read: Option<(Stamp, Content)>,
+    read: Option<(Stamp, FileContent)>,
     /// How it was when it was last looked at, and since when.
     seen: (Stamp, Instant),
     /// Since when it differs from what was read.
@@ -72,12 +72,12 @@ struct Stamp {
 /// Files found so far.
 #[derive(Default)]
 struct Found {
-    files: BTreeMap<String, Result<(PathBuf, Metadata), Problem>>,
-    unreadable: BTreeMap<String, Problem>,
+    files: BTreeMap<String, Result<(PathBuf, Metadata), FileProblem>>,
+    unreadable: BTreeMap<String, FileProblem>,
     folders: BTreeSet<PathBuf>,
 }
 
-impl Reader {
+impl FolderReader {
     /// A reader of `root`.
     pub(crate) fn new(root: PathBuf) -> Self {
         Self {
@@ -90,8 +90,8 @@ impl Reader {
     /// Everything that the folder holds now, be it still or not, for those who only want to show it.
     ///
     /// # Errors
-    /// As [`Reader::read`].
-    pub(crate) fn peek(root: PathBuf) -> Result<Scan, Problem> {
+    /// As [`FolderReader::read`].
+    pub(crate) fn peek(root: PathBuf) -> Result<Scan, FileProblem> {
         let mut reader = Self::new(root);
         let now = Instant::now();
         reader.read(now, &BTreeSet::new())?;
@@ -108,8 +108,8 @@ impl Reader {
         &mut self,
         now: Instant,
         writing: &BTreeSet<PathBuf>,
-    ) -> Result<Look, Problem> {
-        let about_folder = |text: String| Problem::with_file("", text);
+    ) -> Result<ScanResult, FileProblem> {
+        let about_folder = |text: String| FileProblem::with_file("", text);
         let shown = self.root.display().to_string();
         let root = self.root.canonicalize().map_err(|error| {
             about_folder(format!("cannot read the folder {shown}: {}", plain(&error)))
@@ -135,13 +135,13 @@ impl Reader {
         Ok(self.take(found, now, writing))
     }
 
-    fn take(&mut self, found: Found, now: Instant, writing: &BTreeSet<PathBuf>) -> Look {
-        let mut look = Look::default();
+    fn take(&mut self, found: Found, now: Instant, writing: &BTreeSet<PathBuf>) -> ScanResult {
+        let mut look = ScanResult::default();
         look.scan.unreadable = found.unreadable;
         let mut cache = BTreeMap::new();
         for (name, file) in found.files {
             let content = match file {
-                Err(problem) => Content::Broken(problem),
+                Err(problem) => FileContent::Broken(problem),
                 Ok((path, metadata)) => {
                     let stamp = Stamp::of(&metadata);
                     let known = self.cache.remove(&name);
@@ -187,7 +187,7 @@ impl Cached {
     }
 
     /// What the file is taken to declare now.
-    fn content(&mut self, name: &str, now: Instant, again: &mut Option<Instant>) -> Content {
+    fn content(&mut self, name: &str, now: Instant, again: &mut Option<Instant>) -> FileContent {
         let read = self.read.as_ref();
         if read.is_some_and(|(stamp, _)| *stamp == self.seen.0) {
             self.restless = None;
@@ -198,10 +198,10 @@ impl Cached {
             if since + RESTLESS_MAX < now {
                 let text = "is being written all the time; it is read when it rests, and what it \
                             declared before is kept until then";
-                return Content::Broken(Problem::with_file(name, text));
+                return FileContent::Broken(FileProblem::with_file(name, text));
             }
         }
-        read.map_or(Content::Restless, |(_, content)| content.clone())
+        read.map_or(FileContent::Restless, |(_, content)| content.clone())
     }
 }
 
@@ -280,7 +280,7 @@ impl Found {
         if metadata.is_dir() {
             let name = relative(root, place);
             let text = "is a folder with the name of a file; it is not read, rename it";
-            let problem = Problem::with_file(&name, text);
+            let problem = FileProblem::with_file(&name, text);
             self.unreadable.insert(name, problem);
         } else if !metadata.is_file() {
             let text = "is no file but a pipe, a socket or a device; it is not read, remove it";
@@ -296,7 +296,7 @@ impl Found {
 
     fn refuse(&mut self, root: &Path, place: &Path, text: impl Into<String>) {
         let name = relative(root, place);
-        let problem = Problem::with_file(&name, text);
+        let problem = FileProblem::with_file(&name, text);
         self.files.insert(name, Err(problem));
     }
 }
@@ -307,7 +307,7 @@ fn list_below(root: &Path, (path, place): (&Path, &Path), depth: usize, found: &
         let text = format!("folders lie more than {DEPTH_MAX} deep; it is not read");
         found
             .unreadable
-            .insert(name.clone(), Problem::with_file(&name, text));
+            .insert(name.clone(), FileProblem::with_file(&name, text));
         return;
     }
     // A link to a folder above, or two ways to one folder, would list files twice.
@@ -321,22 +321,22 @@ fn list_below(root: &Path, (path, place): (&Path, &Path), depth: usize, found: &
         );
         found
             .unreadable
-            .insert(name.clone(), Problem::with_file(&name, text));
+            .insert(name.clone(), FileProblem::with_file(&name, text));
     }
 }
 
 /// Reads a file that is as `stamp` says; `None` where it is not, or not any longer.
-fn read(name: &str, path: &Path, stamp: Stamp) -> Option<Content> {
+fn read(name: &str, path: &Path, stamp: Stamp) -> Option<FileContent> {
     let text = match read_text(path, stamp) {
         Ok(text) => text?,
         Err(error) => {
             let text = format!("cannot be read: {}", plain(&error));
-            return Some(Content::Broken(Problem::with_file(name, text)));
+            return Some(FileContent::Broken(FileProblem::with_file(name, text)));
         }
     };
     Some(match documents(name, text.trim_start_matches('\u{feff}')) {
-        Ok(documents) => Content::Declares(documents),
-        Err(problem) => Content::Broken(problem),
+        Ok(documents) => FileContent::Declares(documents),
+        Err(problem) => FileContent::Broken(problem),
     })
 }
 
@@ -389,20 +389,20 @@ mod tests {
     const MANIFEST: &str = "{apiVersion: v1, kind: A, metadata: {name: a}}";
 
     /// What the folder holds after so many milliseconds: `file objects`, `file ~` or a problem.
-    fn look(reader: &mut Reader, now: Instant, writing: &[&Path]) -> Vec<String> {
+    fn look(reader: &mut FolderReader, now: Instant, writing: &[&Path]) -> Vec<String> {
         let writing = writing.iter().map(|path| (*path).to_owned()).collect();
         let look = reader.read(now, &writing).expect("the folder is there");
         let files = look.scan.files.iter().map(|(name, content)| match content {
-            Content::Declares(found) => format!("{name} {}", found.len()),
-            Content::Broken(problem) => problem.to_string(),
-            Content::Restless => format!("{name} ~"),
+            FileContent::Declares(found) => format!("{name} {}", found.len()),
+            FileContent::Broken(problem) => problem.to_string(),
+            FileContent::Restless => format!("{name} ~"),
         });
         let folders = look.scan.unreadable.values().map(ToString::to_string);
         files.chain(folders).collect()
     }
 
     /// What the folder holds when all is still.
-    fn files(reader: &mut Reader) -> Vec<String> {
+    fn files(reader: &mut FolderReader) -> Vec<String> {
         let now = Instant::now();
         look(reader, now, &[]);
         look(reader, now + SETTLE, &[])
@@ -419,7 +419,7 @@ mod tests {
     fn a_file_is_read_when_it_is_still() {
         let folder = tempfile::tempdir().expect("there is room");
         let file = folder.path().join("a.yaml");
-        let mut reader = Reader::new(folder.path().to_owned());
+        let mut reader = FolderReader::new(folder.path().to_owned());
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
         fs::write(&file, list_of(1)).expect("it is ours");
@@ -444,7 +444,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("there is room");
         let root = folder.path().canonicalize().expect("it is ours");
         let file = root.join("a.yaml");
-        let mut reader = Reader::new(root.clone());
+        let mut reader = FolderReader::new(root.clone());
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
         fs::write(&file, list_of(2)).expect("it is ours");
@@ -479,7 +479,7 @@ mod tests {
         let huge = File::create(root.join("huge.yaml")).expect("it is ours");
         huge.set_len(5 << 30).expect("it takes no room");
         assert_eq!(
-            files(&mut Reader::new(root.to_owned())),
+            files(&mut FolderReader::new(root.to_owned())),
             [
                 "a.yaml 1",
                 "huge.yaml: has 5368709120 bytes, a manifest may have 4194304; split it",
@@ -516,7 +516,7 @@ mod tests {
         symlink("a.yaml", root.join("link.yaml")).expect("it is ours");
         symlink("/etc/hostname", root.join("out.yaml")).expect("it is ours");
         symlink(root, root.join("sub/loop")).expect("it is ours");
-        let found = files(&mut Reader::new(root.to_owned()));
+        let found = files(&mut FolderReader::new(root.to_owned()));
         let below: Vec<_> = found
             .iter()
             .filter(|file| file.contains("d.yaml"))
@@ -542,7 +542,7 @@ mod tests {
     fn a_large_file_is_refused_and_a_changed_one_read_again() {
         let folder = tempfile::tempdir().expect("there is room");
         let file = folder.path().join("a.yaml");
-        let mut reader = Reader::new(folder.path().to_owned());
+        let mut reader = FolderReader::new(folder.path().to_owned());
         fs::write(&file, "x".repeat(10 << 20)).expect("it is ours");
         let found = files(&mut reader);
         assert!(
@@ -555,7 +555,7 @@ mod tests {
 
     #[test]
     fn a_missing_folder_is_told() {
-        let mut reader = Reader::new("/nonexistent/zones".into());
+        let mut reader = FolderReader::new("/nonexistent/zones".into());
         let read = reader.read(Instant::now(), &BTreeSet::new());
         let problem = read.expect_err("it is not there");
         assert!(

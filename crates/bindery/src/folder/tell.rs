@@ -5,7 +5,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use super::document::Problem;
+use super::document::FileProblem;
 
 /// Where it is kept: a `ConfigMap` that is there while something is wrong.
 const NAMESPACE: &str = "kube-system";
@@ -36,7 +36,7 @@ impl Teller {
     /// Writes the problems if they are not the ones that were written last.
     ///
     /// Cancellation: the next call writes them.
-    pub(crate) async fn write(&mut self, problems: &[Problem]) {
+    pub(crate) async fn write(&mut self, problems: &[FileProblem]) {
         let text = text(problems);
         if self.written.as_ref() == Some(&text) {
             return;
@@ -76,7 +76,7 @@ pub(crate) async fn fetch_problems(client: &Client) -> Vec<String> {
         .collect()
 }
 
-fn text(problems: &[Problem]) -> String {
+fn text(problems: &[FileProblem]) -> String {
     let mut lines: Vec<String> = problems
         .iter()
         .take(PROBLEMS_MAX)
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_a_line_each_and_bounded() {
-        let long = Problem::at("a.yaml", 3, "two\nlines ".repeat(1_000));
+        let long = FileProblem::at("a.yaml", 3, "two\nlines ".repeat(1_000));
         let kept = text(&vec![long; PROBLEMS_MAX + 5]);
         assert_eq!(kept.lines().count(), PROBLEMS_MAX + 1);
         assert!(kept.starts_with("a.yaml:3: two lines two lines"), "{kept}");

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bindery_api::Role;
 
-use super::row::{Mood, Row, RowKey};
-use crate::folder::News;
+use super::row::{Health, ObjectRow, RowKey};
+use crate::folder::FolderReport;
 use crate::surroundings;
 
 /// Columns below which lines are not wrapped.
@@ -35,20 +35,24 @@ impl Paint {
         }
     }
 
-    /// The text in the colour of a mood.
-    pub(crate) fn tint(self, text: &str, mood: Mood) -> String {
-        let colour = match (self, mood) {
+    /// The text in the colour of an object's health.
+    pub(crate) fn tint(self, text: &str, health: Health) -> String {
+        let colour = match (self, health) {
             (Self::Plain, _) => return text.to_owned(),
-            (Self::Colours, Mood::Good) => 32,
-            (Self::Colours, Mood::Waiting) => 33,
-            (Self::Colours, Mood::Bad) => 31,
+            (Self::Colours, Health::Ready) => 32,
+            (Self::Colours, Health::Pending) => 33,
+            (Self::Colours, Health::Failing) => 31,
         };
         format!("\x1b[{colour}m{text}\x1b[0m")
     }
 }
 
 /// The lines of the view: a summary, objects, and problems of the folder.
-pub(crate) fn frame(rows: &BTreeMap<RowKey, Row>, news: &News, canvas: Canvas) -> Vec<String> {
+pub(crate) fn frame(
+    rows: &BTreeMap<RowKey, ObjectRow>,
+    news: &FolderReport,
+    canvas: Canvas,
+) -> Vec<String> {
     // One line stays free for the cursor.
     let height = canvas.height.saturating_sub(1);
     let mut lines = vec![String::new(), cut(&summary(rows, news), canvas.width)];
@@ -61,9 +65,12 @@ pub(crate) fn frame(rows: &BTreeMap<RowKey, Row>, news: &News, canvas: Canvas) -
     lines
 }
 
-fn summary(rows: &BTreeMap<RowKey, Row>, news: &News) -> String {
+fn summary(rows: &BTreeMap<RowKey, ObjectRow>, news: &FolderReport) -> String {
     let count = |role: Role| rows.keys().filter(|key| key.role == role).count();
-    let bad = rows.values().filter(|row| row.mood != Mood::Good).count();
+    let bad = rows
+        .values()
+        .filter(|row| row.health != Health::Ready)
+        .count();
     let state = match bad {
         0 => "all ready".to_owned(),
         bad => format!("{bad} not ready"),
@@ -80,8 +87,8 @@ fn summary(rows: &BTreeMap<RowKey, Row>, news: &News) -> String {
     format!("{}: {state}", parts.join(", "))
 }
 
-fn objects(rows: &BTreeMap<RowKey, Row>, room: usize, canvas: Canvas) -> Vec<String> {
-    let mut shown: Vec<(&RowKey, &Row)> = rows.iter().collect();
+fn objects(rows: &BTreeMap<RowKey, ObjectRow>, room: usize, canvas: Canvas) -> Vec<String> {
+    let mut shown: Vec<(&RowKey, &ObjectRow)> = rows.iter().collect();
     let all = shown.len();
     let fits = if all <= room {
         all
@@ -90,11 +97,11 @@ fn objects(rows: &BTreeMap<RowKey, Row>, room: usize, canvas: Canvas) -> Vec<Str
     };
     if fits < all {
         // What is not well must be seen.
-        shown.sort_by_key(|(_, row)| row.mood);
+        shown.sort_by_key(|(_, row)| row.health);
         shown.truncate(fits);
         shown.sort_by_key(|(key, _)| *key);
     }
-    let width = |of: fn(&RowKey, &Row) -> usize| {
+    let width = |of: fn(&RowKey, &ObjectRow) -> usize| {
         shown
             .iter()
             .map(|(key, row)| of(key, row))
@@ -122,14 +129,19 @@ fn objects(rows: &BTreeMap<RowKey, Row>, room: usize, canvas: Canvas) -> Vec<Str
 }
 
 /// What is held and what is wrong in the folder, in full.
-fn notices(rows: &BTreeMap<RowKey, Row>, news: &News, room: usize, canvas: Canvas) -> Vec<String> {
+fn notices(
+    rows: &BTreeMap<RowKey, ObjectRow>,
+    news: &FolderReport,
+    room: usize,
+    canvas: Canvas,
+) -> Vec<String> {
     let held = rows.iter().filter(|(_, row)| row.held);
-    let held = held.map(|(key, row)| (format!("{}: {}", key.text(), row.detail), Mood::Waiting));
+    let held = held.map(|(key, row)| (format!("{}: {}", key.text(), row.detail), Health::Pending));
     let problems = news.problems.iter();
-    let problems = problems.map(|problem| (problem.to_string(), Mood::Bad));
-    let texts: Vec<(String, Mood)> = held.chain(problems).collect();
+    let problems = problems.map(|problem| (problem.to_string(), Health::Failing));
+    let texts: Vec<(String, Health)> = held.chain(problems).collect();
     let mut lines = Vec::new();
-    for (at, (text, mood)) in texts.iter().enumerate() {
+    for (at, (text, health)) in texts.iter().enumerate() {
         let more = texts.len() - at - 1;
         // A line stays free to say how many do not fit.
         let left = room.saturating_sub(lines.len() + usize::from(more > 0));
@@ -140,7 +152,7 @@ fn notices(rows: &BTreeMap<RowKey, Row>, news: &News, room: usize, canvas: Canva
             break;
         }
         let shown = wrapped.iter().take(left.max(1));
-        lines.extend(shown.map(|line| canvas.paint.tint(line, *mood)));
+        lines.extend(shown.map(|line| canvas.paint.tint(line, *health)));
     }
     lines
 }
@@ -175,10 +187,10 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The line with its second word in the colour of the mood.
-fn painted(line: &str, row: &Row, paint: Paint) -> String {
+/// The line with its second word in the colour of the health.
+fn painted(line: &str, row: &ObjectRow, paint: Paint) -> String {
     match line.split_once(&row.word) {
-        Some((before, after)) => format!("{before}{}{after}", paint.tint(&row.word, row.mood)),
+        Some((before, after)) => format!("{before}{}{after}", paint.tint(&row.word, row.health)),
         None => line.to_owned(),
     }
 }
@@ -200,9 +212,9 @@ fn cut(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::Problem;
+    use crate::folder::FileProblem;
 
-    fn rows(text: &str) -> BTreeMap<RowKey, Row> {
+    fn rows(text: &str) -> BTreeMap<RowKey, ObjectRow> {
         let rows = text.lines().map(|line| {
             let words: Vec<&str> = line.split(' ').collect();
             let (kind, name) = words[0].split_once('/').expect("an object is `kind/name`");
@@ -211,10 +223,10 @@ mod tests {
                 "dnsendpoint" => Role::Endpoints,
                 _ => Role::Record,
             };
-            let mood = if words[1] == "Ready" {
-                Mood::Good
+            let health = if words[1] == "Ready" {
+                Health::Ready
             } else {
-                Mood::Bad
+                Health::Failing
             };
             let key = RowKey {
                 role,
@@ -224,8 +236,8 @@ mod tests {
             };
             let (word, detail) = (words[1].to_owned(), words[2..].join(" "));
             let held = word == "Held";
-            let row = Row {
-                mood,
+            let row = ObjectRow {
+                health,
                 word,
                 detail,
                 held,
@@ -238,9 +250,9 @@ mod tests {
     fn check(text: &str, problem: &str, (width, height): (usize, usize)) -> Vec<String> {
         let problems = match problem {
             "" => Vec::new(),
-            text => vec![Problem::at("a.yaml", 3, text)],
+            text => vec![FileProblem::at("a.yaml", 3, text)],
         };
-        let news = News {
+        let news = FolderReport {
             problems,
             mended: Vec::new(),
             files: 2,

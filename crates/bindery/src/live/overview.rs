@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::frame::{Canvas, Paint, frame};
-use super::row::{Glimpse, Row, RowKey};
-use crate::folder::{News, Problem};
+use super::row::{ObjectRow, RowKey, ShownObject};
+use crate::folder::{FileProblem, FolderReport};
 use crate::out;
 
 /// How often the view is drawn at most. Ten times a second looks live and costs little.
@@ -36,19 +36,19 @@ pub(crate) enum Style {
 /// The view and what it shows.
 pub(crate) struct Overview {
     style: Style,
-    news: watch::Receiver<News>,
-    rows: BTreeMap<RowKey, Row>,
+    news: watch::Receiver<FolderReport>,
+    rows: BTreeMap<RowKey, ObjectRow>,
     /// Objects of the list that is coming in.
     seen: BTreeMap<Kind, BTreeSet<RowKey>>,
-    told: Vec<Problem>,
+    told: Vec<FileProblem>,
     canvas: Canvas,
 }
 
-type Events = SelectAll<BoxStream<'static, (Kind, watcher::Event<Glimpse>)>>;
+type Events = SelectAll<BoxStream<'static, (Kind, watcher::Event<ShownObject>)>>;
 
 impl Overview {
     /// A view of the folder's news and the API's objects.
-    pub(crate) fn new(style: Style, news: watch::Receiver<News>) -> Self {
+    pub(crate) fn new(style: Style, news: watch::Receiver<FolderReport>) -> Self {
         Self {
             style,
             news,
@@ -95,7 +95,7 @@ impl Overview {
         out::show(frame(&self.rows, &news, self.canvas));
     }
 
-    fn take(&mut self, kind: Kind, event: watcher::Event<Glimpse>) {
+    fn take(&mut self, kind: Kind, event: watcher::Event<ShownObject>) {
         match event {
             watcher::Event::Init => {
                 self.seen.insert(kind, BTreeSet::new());
@@ -124,12 +124,12 @@ impl Overview {
         }
     }
 
-    fn put(&mut self, kind: Kind, object: &Glimpse) -> RowKey {
+    fn put(&mut self, kind: Kind, object: &ShownObject) -> RowKey {
         let key = RowKey::new(kind, object);
-        let row = Row::new(key.role, object);
+        let row = ObjectRow::new(key.role, object);
         let before = self.rows.get(&key);
         if before != Some(&row) {
-            let shown = |row: &Row| format!("{} {} {}", key.text(), row.word, row.detail);
+            let shown = |row: &ObjectRow| format!("{} {} {}", key.text(), row.word, row.detail);
             if self.style == Style::Lines && before.map(shown) != Some(shown(&row)) {
                 out::say(shown(&row).trim_end());
             }
@@ -146,7 +146,7 @@ impl Overview {
 
     /// Tells each problem once, and which files are sound again.
     fn tell_problems(&mut self) {
-        let News {
+        let FolderReport {
             problems, mended, ..
         } = self.news.borrow_and_update().clone();
         if self.style == Style::Lines {
@@ -168,7 +168,7 @@ impl Overview {
 fn watch_all(client: &Client) -> Events {
     let streams = bindery_api::KINDS.iter().map(|row| {
         let (kind, word) = (row.kind, row.kind.as_str());
-        let api: Api<Glimpse> = Api::all_with(client.clone(), &(row.resource)());
+        let api: Api<ShownObject> = Api::all_with(client.clone(), &(row.resource)());
         watcher(api, watcher::Config::default())
             .default_backoff()
             .inspect_err(

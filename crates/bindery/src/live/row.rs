@@ -15,7 +15,7 @@ const PUBLISHED: &str = "bindery.dev/published";
 
 /// What the view reads of an object, and no more: it looks at every change of all of them.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Glimpse {
+pub(crate) struct ShownObject {
     #[serde(default, deserialize_with = "trimmed_metadata")]
     metadata: ObjectMeta,
     #[serde(default)]
@@ -47,7 +47,7 @@ struct Condition {
     observed_generation: Option<i64>,
 }
 
-impl Resource for Glimpse {
+impl Resource for ShownObject {
     type DynamicType = ApiResource;
     type Scope = DynamicResourceScope;
 
@@ -87,16 +87,16 @@ pub(crate) struct RowKey {
 
 /// How an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Mood {
-    Bad,
-    Waiting,
-    Good,
+pub(crate) enum Health {
+    Failing,
+    Pending,
+    Ready,
 }
 
 /// What is to be said about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
-    pub(crate) mood: Mood,
+pub(crate) struct ObjectRow {
+    pub(crate) health: Health,
     /// `Ready`, `Programmed`, or the reason why not.
     pub(crate) word: String,
     pub(crate) detail: String,
@@ -106,7 +106,7 @@ pub(crate) struct Row {
 
 impl RowKey {
     /// The key of an object of `kind`.
-    pub(crate) fn new(kind: Kind, object: &Glimpse) -> Self {
+    pub(crate) fn new(kind: Kind, object: &ShownObject) -> Self {
         Self {
             role: role(kind),
             kind: kind.as_str().to_lowercase(),
@@ -121,9 +121,9 @@ impl RowKey {
     }
 }
 
-impl Row {
+impl ObjectRow {
     /// What the object's status says.
-    pub(crate) fn new(role: Role, object: &Glimpse) -> Self {
+    pub(crate) fn new(role: Role, object: &ShownObject) -> Self {
         let row = Self::plain(role, object);
         let conditions = object.status.conditions.iter();
         let mut held =
@@ -132,21 +132,21 @@ impl Row {
             return row;
         };
         let message = held.message.replace('\n', " ");
-        let (word, detail) = match row.mood {
-            Mood::Good => (held.reason.clone(), message),
+        let (word, detail) = match row.health {
+            Health::Ready => (held.reason.clone(), message),
             // What else is wrong comes first.
-            Mood::Bad | Mood::Waiting if row.detail.is_empty() => (row.word, message),
-            Mood::Bad | Mood::Waiting => (row.word, format!("{}; {message}", row.detail)),
+            Health::Failing | Health::Pending if row.detail.is_empty() => (row.word, message),
+            Health::Failing | Health::Pending => (row.word, format!("{}; {message}", row.detail)),
         };
         Self {
-            mood: row.mood.min(Mood::Waiting),
+            health: row.health.min(Health::Pending),
             word,
             detail,
             held: true,
         }
     }
 
-    fn plain(role: Role, object: &Glimpse) -> Self {
+    fn plain(role: Role, object: &ShownObject) -> Self {
         let silent = Condition::default();
         let said = condition(role, &object.status.conditions).unwrap_or(&silent);
         let is_current = said.observed_generation == object.metadata.generation;
@@ -159,28 +159,30 @@ impl Row {
                 String::new()
             };
             return Self {
-                mood: Mood::Waiting,
+                health: Health::Pending,
                 word: "Deleting".to_owned(),
                 detail,
                 held: false,
             };
         }
-        let (mood, word, detail) = match &*said.status {
+        let (health, word, detail) = match &*said.status {
             // What is said about an older version of the object says nothing about this one.
-            "True" | "False" if !is_current => (Mood::Waiting, "Pending".to_owned(), String::new()),
-            "True" => (Mood::Good, said.r#type.clone(), detail(role, object)),
-            "False" => (Mood::Bad, said.reason.clone(), said.message.clone()),
-            _ => (Mood::Waiting, "Pending".to_owned(), said.message.clone()),
+            "True" | "False" if !is_current => {
+                (Health::Pending, "Pending".to_owned(), String::new())
+            }
+            "True" => (Health::Ready, said.r#type.clone(), detail(role, object)),
+            "False" => (Health::Failing, said.reason.clone(), said.message.clone()),
+            _ => (Health::Pending, "Pending".to_owned(), said.message.clone()),
         };
         // Reasons of work under way are no cause for alarm.
         let under_way = ["Pending", "Progressing", "ZoneNotReady"].contains(&word.as_str());
-        let mood = if mood == Mood::Bad && under_way {
-            Mood::Waiting
+        let health = if health == Health::Failing && under_way {
+            Health::Pending
         } else {
-            mood
+            health
         };
         Self {
-            mood,
+            health,
             word,
             detail: detail.replace('\n', " "),
             held: false,
@@ -200,7 +202,7 @@ fn condition(role: Role, conditions: &[Condition]) -> Option<&Condition> {
     }
 }
 
-fn detail(role: Role, object: &Glimpse) -> String {
+fn detail(role: Role, object: &ShownObject) -> String {
     let annotations = object.annotations();
     let published = annotations.get(PUBLISHED).map(|lines| published(lines));
     match role {
@@ -252,10 +254,10 @@ mod tests {
              metadata: {{name: x, namespace: default, generation: 2, {metadata}}}, \
              status: {status}}}"
         );
-        let object: Glimpse = serde_saphyr::from_str(&text).expect("a fixture is YAML");
+        let object: ShownObject = serde_saphyr::from_str(&text).expect("a fixture is YAML");
         let kind = Kind::ALL.into_iter().find(|one| one.as_str() == kind);
         let key = RowKey::new(kind.expect("a kind of ours"), &object);
-        let row = Row::new(key.role, &object);
+        let row = ObjectRow::new(key.role, &object);
         format!("{} {} {}", key.text(), row.word, row.detail)
     }
 

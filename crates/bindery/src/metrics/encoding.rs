@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
 /// A label set with as many labels as there are.
-pub(super) type Labels<'a> = Vec<(&'static str, &'a str)>;
+pub(super) type MetricLabels<'a> = Vec<(&'static str, &'a str)>;
 
 /// Counters without labels, their names behind `prefix`.
 pub(super) fn counters(
@@ -32,7 +32,7 @@ pub(super) fn counters(
 pub(super) fn counter_family<'a>(
     encoder: &mut DescriptorEncoder<'_>,
     (name, help): (&str, &str),
-    rows: impl IntoIterator<Item = (Labels<'a>, u64)>,
+    rows: impl IntoIterator<Item = (MetricLabels<'a>, u64)>,
 ) -> fmt::Result {
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (labels, count) in rows {
@@ -55,7 +55,7 @@ pub(super) fn gauge(
 pub(super) fn gauge_family<'a>(
     encoder: &mut DescriptorEncoder<'_>,
     (name, help): (&str, &str),
-    rows: impl IntoIterator<Item = (Labels<'a>, usize)>,
+    rows: impl IntoIterator<Item = (MetricLabels<'a>, usize)>,
 ) -> fmt::Result {
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
     for (labels, value) in rows {

@@ -22,7 +22,7 @@ use super::api::ApiNumbers;
 use super::controllers::ControllerNumbers;
 use super::engine::EngineNumbers;
 use super::format;
-use super::process::Process;
+use super::process::ProcessMetrics;
 use super::readiness::Readiness;
 
 /// Where the numbers of the pages come from.
@@ -39,7 +39,7 @@ impl Sources {
         let mut registry = Registry::default();
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("bindery_build", "The running version", build);
-        registry.register_collector(Box::new(Process::new()));
+        registry.register_collector(Box::new(ProcessMetrics::new()));
         registry.register_collector(Box::new(EngineNumbers(engine)));
         registry.register_collector(Box::new(ControllerNumbers(controllers.clone())));
         Self {

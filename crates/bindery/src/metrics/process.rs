@@ -9,11 +9,11 @@ use tokio::time::Instant;
 
 /// Resident memory and uptime, read when asked.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct ProcessMetrics {
     started: Instant,
 }
 
-impl Process {
+impl ProcessMetrics {
     pub(super) fn new() -> Self {
         Self {
             started: Instant::now(),
@@ -21,7 +21,7 @@ impl Process {
     }
 }
 
-impl Collector for Process {
+impl Collector for ProcessMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let uptime = ConstGauge::new(self.started.elapsed().as_secs_f64());
         let metric = encoder.encode_descriptor(

@@ -7,7 +7,7 @@ use bindery_core::{Fault, FaultKind, Name, Record, RecordData, RecordType, Seria
 use super::Server;
 use super::transfer::{Incoming, OutOfOrder, RECORDS_MAX, Rows, request};
 use crate::update;
-use crate::wire::{Row, rtype};
+use crate::wire::{WireRecord, rtype};
 
 impl Server {
     /// What changed in `zone` since `serial`.
@@ -29,7 +29,9 @@ impl Server {
             expire: 0,
             minimum: 0,
         }));
-        request.authority.push(Row::new(zone.clone(), 0, &known));
+        request
+            .authority
+            .push(WireRecord::new(zone.clone(), 0, &known));
         let mut answer = Answer::since(serial);
         self.fetch_rows(zone, &request, &mut answer).await?;
         answer.delta().ok_or_else(|| self.malformed())
@@ -85,7 +87,7 @@ fn serial_of(data: &RecordData) -> Option<Serial> {
 struct Answer {
     since: Serial,
     /// The SOA it began with, which is the one it leads to.
-    head: Option<(Row, Record)>,
+    head: Option<(WireRecord, Record)>,
     stage: Stage,
     net: Net,
     records: usize,
@@ -116,7 +118,12 @@ impl Answer {
     }
 
     /// The second row tells changes from a whole zone (RFC 1995 section 4).
-    fn second(&mut self, zone: &Name, row: &Row, head: &Row) -> Result<(), OutOfOrder> {
+    fn second(
+        &mut self,
+        zone: &Name,
+        row: &WireRecord,
+        head: &WireRecord,
+    ) -> Result<(), OutOfOrder> {
         if soa_serial(zone, row)? == Some(self.since) {
             self.stage = Stage::Removing;
             return Ok(());
@@ -129,7 +136,7 @@ impl Answer {
     }
 
     /// The next row of changes that end with `last`.
-    fn change(&mut self, zone: &Name, row: &Row, last: Serial) -> Result<(), OutOfOrder> {
+    fn change(&mut self, zone: &Name, row: &WireRecord, last: Serial) -> Result<(), OutOfOrder> {
         let serial = soa_serial(zone, row)?;
         match (&self.stage, serial) {
             (Stage::Removing, Some(serial)) => self.stage = Stage::Adding(serial),
@@ -158,7 +165,7 @@ impl Answer {
 }
 
 impl Rows for Answer {
-    fn take(&mut self, zone: &Name, row: &Row) -> Result<(), OutOfOrder> {
+    fn take(&mut self, zone: &Name, row: &WireRecord) -> Result<(), OutOfOrder> {
         if let Stage::Whole(incoming) = &mut self.stage {
             return incoming.take(zone, row);
         }
@@ -192,7 +199,7 @@ impl Rows for Answer {
 }
 
 /// The serial of an SOA row of the zone; `None` for any other row.
-fn soa_serial(zone: &Name, row: &Row) -> Result<Option<Serial>, OutOfOrder> {
+fn soa_serial(zone: &Name, row: &WireRecord) -> Result<Option<Serial>, OutOfOrder> {
     if row.rtype != RecordType::Soa.code() {
         return Ok(None);
     }
@@ -200,7 +207,7 @@ fn soa_serial(zone: &Name, row: &Row) -> Result<Option<Serial>, OutOfOrder> {
     serial.map(Some).ok_or(OutOfOrder)
 }
 
-fn record(zone: &Name, row: &Row) -> Result<Record, OutOfOrder> {
+fn record(zone: &Name, row: &WireRecord) -> Result<Record, OutOfOrder> {
     if !row.name.is_in(zone) {
         return Err(OutOfOrder);
     }

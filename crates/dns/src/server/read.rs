@@ -8,7 +8,7 @@ use bindery_core::{Fault, Name, RecordData, RecordKey, RecordSet, RecordType};
 use super::{Server, Transaction};
 use crate::link::Ticket;
 use crate::update;
-use crate::wire::{Message, Row, class, rcode};
+use crate::wire::{Message, WireRecord, class, rcode};
 
 /// Queries in flight per call. A hundred small messages fill about one TCP window on a LAN, so
 /// more would wait in buffers, not at the server.
@@ -141,7 +141,7 @@ impl Server {
         }
     }
 
-    fn set_in(&self, rows: &[Row], key: &RecordKey) -> Result<Option<RecordSet>, Fault> {
+    fn set_in(&self, rows: &[WireRecord], key: &RecordKey) -> Result<Option<RecordSet>, Fault> {
         let mut found: Option<(u32, Vec<RecordData>)> = None;
         for row in rows {
             if row.name == key.name && row.rtype == key.rtype.code() && row.class == class::IN {

@@ -5,7 +5,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::wire::Row;
+use crate::wire::WireRecord;
 
 async fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -20,7 +20,7 @@ async fn next_request(stream: &mut TcpStream) -> Message {
     Message::parse(&bytes).unwrap()
 }
 
-async fn reply(stream: &mut TcpStream, request: &Message, answer: Vec<Row>) {
+async fn reply(stream: &mut TcpStream, request: &Message, answer: Vec<WireRecord>) {
     let mut head = request.head;
     head.response = true;
     head.authoritative = true;
@@ -38,10 +38,10 @@ fn zone() -> Name {
     Name::parse("example.com.").unwrap()
 }
 
-fn soa(serial: u32) -> Row {
+fn soa(serial: u32) -> WireRecord {
     let line = format!("example.com. 60 IN SOA a.example.com. b.example.com. {serial} 2 3 4 5");
     let record: Record = line.parse().unwrap();
-    Row::new(record.name, record.ttl, &record.data)
+    WireRecord::new(record.name, record.ttl, &record.data)
 }
 
 #[tokio::test]

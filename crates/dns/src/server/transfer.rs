@@ -10,14 +10,16 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::{CONNECT_TIMEOUT, Server};
-use crate::link::Reader;
-use crate::wire::{self, Head, MESSAGE_LEN_MAX, Message, Question, Row, opcode, rcode, rtype};
+use crate::link::MessageReader;
+use crate::wire::{
+    self, Head, MESSAGE_LEN_MAX, Message, Question, WireRecord, opcode, rcode, rtype,
+};
 
 /// Records of one zone. Ten million take some gigabytes; a server that sends more is broken.
 pub(super) const RECORDS_MAX: usize = 10_000_000;
 
 /// The serial of an SOA record.
-pub(super) fn serial_of(row: &Row) -> Option<Serial> {
+pub(super) fn serial_of(row: &WireRecord) -> Option<Serial> {
     match row.data() {
         Ok(RecordData::Soa(soa)) => Some(Serial(soa.serial)),
         Ok(_) | Err(_) => None,
@@ -39,14 +41,14 @@ pub(super) struct OutOfOrder;
 /// What the rows of a transfer are given to, one by one.
 pub(super) trait Rows {
     /// Takes the next row.
-    fn take(&mut self, zone: &Name, row: &Row) -> Result<(), OutOfOrder>;
+    fn take(&mut self, zone: &Name, row: &WireRecord) -> Result<(), OutOfOrder>;
 
     /// Whether the last row has come.
     fn is_complete(&self) -> bool;
 }
 
 impl Rows for Incoming {
-    fn take(&mut self, zone: &Name, row: &Row) -> Result<(), OutOfOrder> {
+    fn take(&mut self, zone: &Name, row: &WireRecord) -> Result<(), OutOfOrder> {
         let soa = row.rtype == RecordType::Soa.code();
         if self.complete || (self.serial.is_none() && !soa) || self.records >= RECORDS_MAX {
             return Err(OutOfOrder);
@@ -172,7 +174,7 @@ impl Server {
         Ok(())
     }
 
-    async fn start_transfer(&self, request: &[u8]) -> Result<Reader<TcpStream>, Fault> {
+    async fn start_transfer(&self, request: &[u8]) -> Result<MessageReader<TcpStream>, Fault> {
         let connect = async {
             let mut stream = TcpStream::connect(&self.address).await?;
             stream.set_nodelay(true)?;
@@ -180,7 +182,7 @@ impl Server {
             Ok::<_, std::io::Error>(stream)
         };
         match timeout(CONNECT_TIMEOUT, connect).await {
-            Ok(Ok(stream)) => Ok(Reader::new(stream)),
+            Ok(Ok(stream)) => Ok(MessageReader::new(stream)),
             Ok(Err(error)) => Err(self.unreachable(&error.to_string())),
             Err(_) => Err(self.unreachable("no connection within 5 seconds")),
         }

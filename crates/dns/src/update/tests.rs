@@ -23,7 +23,7 @@ fn change(key: &str, expect: Option<&[&str]>, remove: &[&str], add: &[&str]) -> 
 /// One line per row: section, verb, name, type, and how many bytes of data.
 fn shown(changes: &[Change]) -> Vec<String> {
     let message = message(1, &Name::parse("example.com.").unwrap(), changes);
-    let line = |section: &str, row: &Row| {
+    let line = |section: &str, row: &WireRecord| {
         let verb = match row.class {
             class::IN => "in",
             class::NONE => "none",

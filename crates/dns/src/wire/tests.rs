@@ -3,9 +3,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn row(line: &str) -> Row {
+fn row(line: &str) -> WireRecord {
     let record: Record = line.parse().unwrap();
-    Row::new(record.name, record.ttl, &record.data)
+    WireRecord::new(record.name, record.ttl, &record.data)
 }
 
 const LINES: [&str; 10] = [
@@ -36,7 +36,7 @@ fn a_message_with_all_types_reads_back_as_written() {
         authority: vec![row(
             "example.com. 60 IN SOA ns.example.com. h.example.com. 1 2 3 4 5",
         )],
-        additional: vec![Row {
+        additional: vec![WireRecord {
             name: Name::root(),
             rtype: rtype::OPT,
             class: 1232,

@@ -7,11 +7,11 @@ use bindery_core::Name;
 use tokio::time::Instant;
 
 /// A zone, and the place of a primary in the list of primaries.
-pub(super) type Visit = (Name, usize);
+pub(super) type RefreshKey = (Name, usize);
 
-/// How a visit went.
+/// How a refresh went.
 #[derive(Clone, Copy)]
-pub(super) enum Outcome {
+pub(super) enum RefreshOutcome {
     /// The primary answered; again after this.
     Heard(Duration),
     /// It did not; again after a pause that grows from a second up to this.
@@ -20,16 +20,16 @@ pub(super) enum Outcome {
     Gone,
 }
 
-/// Visits that wait and visits that are being paid.
+/// Refreshes that wait and refreshes that run.
 #[derive(Default)]
 pub(super) struct Schedule {
-    entries: BTreeMap<Visit, Entry>,
-    waiting: BTreeSet<(Instant, Visit)>,
+    entries: BTreeMap<RefreshKey, Entry>,
+    waiting: BTreeSet<(Instant, RefreshKey)>,
 }
 
 #[derive(Default)]
 struct Entry {
-    /// None while the visit is being paid.
+    /// None while the refresh is running.
     due: Option<Instant>,
     /// Asked for while it was being paid, so what it found may be old.
     again: bool,
@@ -37,9 +37,9 @@ struct Entry {
 }
 
 impl Schedule {
-    /// Has a visit paid at `due` at the latest; one that is being paid is paid again.
-    pub(super) fn ask(&mut self, visit: Visit, due: Instant) {
-        if let Some(entry) = self.entries.get_mut(&visit) {
+    /// Has a refresh run at `due` at the latest; one that is running runs again.
+    pub(super) fn ask(&mut self, refresh: RefreshKey, due: Instant) {
+        if let Some(entry) = self.entries.get_mut(&refresh) {
             match entry.due {
                 None => {
                     entry.again = true;
@@ -47,47 +47,52 @@ impl Schedule {
                 }
                 Some(earlier) if earlier <= due => return,
                 Some(later) => {
-                    self.waiting.remove(&(later, visit.clone()));
+                    self.waiting.remove(&(later, refresh.clone()));
                 }
             }
         }
-        self.wait(visit, due);
+        self.wait(refresh, due);
     }
 
-    /// The next visit that is due, which is being paid from now on.
-    pub(super) fn next(&mut self, now: Instant) -> Option<Visit> {
+    /// The next refresh that is due, which is running from now on.
+    pub(super) fn next(&mut self, now: Instant) -> Option<RefreshKey> {
         let first = self.waiting.first().filter(|(due, _)| *due <= now)?;
         let first = first.clone();
         self.waiting.remove(&first);
-        let (_, visit) = first;
-        if let Some(entry) = self.entries.get_mut(&visit) {
+        let (_, refresh) = first;
+        if let Some(entry) = self.entries.get_mut(&refresh) {
             entry.due = None;
         }
-        Some(visit)
+        Some(refresh)
     }
 
-    /// When the next visit is due.
+    /// When the next refresh is due.
     pub(super) fn first(&self) -> Option<Instant> {
         self.waiting.first().map(|(due, _)| *due)
     }
 
-    /// Takes note of how a visit went, and returns how many have failed in a row.
-    pub(super) fn done(&mut self, visit: &Visit, outcome: Outcome, now: Instant) -> u32 {
-        let Some(entry) = self.entries.get_mut(visit) else {
+    /// Takes note of how a refresh went, and returns how many have failed in a row.
+    pub(super) fn done(
+        &mut self,
+        refresh: &RefreshKey,
+        outcome: RefreshOutcome,
+        now: Instant,
+    ) -> u32 {
+        let Some(entry) = self.entries.get_mut(refresh) else {
             return 0;
         };
         let again = std::mem::take(&mut entry.again);
         let pause = match outcome {
-            Outcome::Gone if !again => {
-                self.entries.remove(visit);
+            RefreshOutcome::Gone if !again => {
+                self.entries.remove(refresh);
                 return 0;
             }
-            Outcome::Gone => Duration::ZERO,
-            Outcome::Heard(pause) => {
+            RefreshOutcome::Gone => Duration::ZERO,
+            RefreshOutcome::Heard(pause) => {
                 entry.failures = 0;
                 pause
             }
-            Outcome::Failed(longest) => {
+            RefreshOutcome::Failed(longest) => {
                 // Sixteen doublings of a second are more than any limit given.
                 let pause = Duration::from_secs(1 << entry.failures.min(16));
                 entry.failures = entry.failures.saturating_add(1);
@@ -96,13 +101,13 @@ impl Schedule {
         };
         let pause = if again { Duration::ZERO } else { pause };
         let failures = entry.failures;
-        self.wait(visit.clone(), now + pause);
+        self.wait(refresh.clone(), now + pause);
         failures
     }
 
-    fn wait(&mut self, visit: Visit, due: Instant) {
-        self.entries.entry(visit.clone()).or_default().due = Some(due);
-        self.waiting.insert((due, visit));
+    fn wait(&mut self, refresh: RefreshKey, due: Instant) {
+        self.entries.entry(refresh.clone()).or_default().due = Some(due);
+        self.waiting.insert((due, refresh));
     }
 }
 
@@ -110,7 +115,7 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    fn visit(name: &str) -> Visit {
+    fn refresh(name: &str) -> RefreshKey {
         (Name::parse(name).unwrap(), 0)
     }
 
@@ -119,19 +124,19 @@ mod tests {
     }
 
     #[test]
-    fn a_visit_is_paid_when_due_and_by_one_at_a_time() {
+    fn a_refresh_runs_when_due_and_one_at_a_time() {
         let now = Instant::now();
         let mut schedule = Schedule::default();
-        schedule.ask(visit("a."), now + seconds(5));
+        schedule.ask(refresh("a."), now + seconds(5));
         assert_eq!(schedule.next(now), None);
-        schedule.ask(visit("a."), now);
-        assert_eq!(schedule.next(now), Some(visit("a.")));
-        schedule.ask(visit("a."), now);
+        schedule.ask(refresh("a."), now);
+        assert_eq!(schedule.next(now), Some(refresh("a.")));
+        schedule.ask(refresh("a."), now);
         assert_eq!(schedule.next(now), None);
         // What came meanwhile is looked at next.
-        schedule.done(&visit("a."), Outcome::Heard(seconds(9)), now);
-        assert_eq!(schedule.next(now), Some(visit("a.")));
-        schedule.done(&visit("a."), Outcome::Heard(seconds(9)), now);
+        schedule.done(&refresh("a."), RefreshOutcome::Heard(seconds(9)), now);
+        assert_eq!(schedule.next(now), Some(refresh("a.")));
+        schedule.done(&refresh("a."), RefreshOutcome::Heard(seconds(9)), now);
         assert_eq!(schedule.first(), Some(now + seconds(9)));
     }
 
@@ -140,10 +145,10 @@ mod tests {
         let now = Instant::now();
         let mut schedule = Schedule::default();
         let mut at = now;
-        schedule.ask(visit("a."), at);
+        schedule.ask(refresh("a."), at);
         for pause in [1, 2, 4, 5, 5] {
-            assert_eq!(schedule.next(at), Some(visit("a.")));
-            schedule.done(&visit("a."), Outcome::Failed(seconds(5)), at);
+            assert_eq!(schedule.next(at), Some(refresh("a.")));
+            schedule.done(&refresh("a."), RefreshOutcome::Failed(seconds(5)), at);
             at += seconds(pause);
             assert_eq!(schedule.first(), Some(at));
         }
@@ -153,14 +158,14 @@ mod tests {
     fn a_zone_that_has_gone_is_forgotten_unless_it_came_back() {
         let now = Instant::now();
         let mut schedule = Schedule::default();
-        schedule.ask(visit("a."), now);
+        schedule.ask(refresh("a."), now);
         schedule.next(now);
-        schedule.done(&visit("a."), Outcome::Gone, now);
+        schedule.done(&refresh("a."), RefreshOutcome::Gone, now);
         assert_eq!((schedule.first(), schedule.entries.len()), (None, 0));
-        schedule.ask(visit("a."), now);
+        schedule.ask(refresh("a."), now);
         schedule.next(now);
-        schedule.ask(visit("a."), now);
-        schedule.done(&visit("a."), Outcome::Gone, now);
-        assert_eq!(schedule.next(now), Some(visit("a.")));
+        schedule.ask(refresh("a."), now);
+        schedule.done(&refresh("a."), RefreshOutcome::Gone, now);
+        assert_eq!(schedule.next(now), Some(refresh("a.")));
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use bindery_dns::wire::{self, Head, MESSAGE_LEN_MAX, Message, Question, Row, class, rcode, rtype};
+use bindery_dns::wire::{
+    self, Head, MESSAGE_LEN_MAX, Message, Question, WireRecord, class, rcode, rtype,
+};
 use domain::base::MessageBuilder;
 use domain::base::message_builder::{HashCompressor, StreamTarget};
 use domain::tsig::{self, ServerError};
@@ -62,7 +64,7 @@ fn bad_signature(server: &BuiltinServer, bytes: &[u8]) -> Option<Vec<u8>> {
             ..Head::default()
         },
         question,
-        additional: vec![Row {
+        additional: vec![WireRecord {
             rdata,
             ttl: 0,
             class: class::ANY,

@@ -41,24 +41,24 @@ const DATA: [&str; 8] = [
 ];
 
 /// Any change: an addition, a deletion of a record, of a set or of a name.
-fn row() -> impl Strategy<Value = Row> {
+fn row() -> impl Strategy<Value = WireRecord> {
     (0..OWNERS.len(), 0..DATA.len(), 0..4_u8, 1..3_u32).prop_map(|(owner, data, verb, ttl)| {
         let line = format!("{} {ttl} IN {}", OWNERS[owner], DATA[data]);
         let record: Record = line.parse().unwrap();
-        let row = Row::new(record.name, record.ttl, &record.data);
+        let row = WireRecord::new(record.name, record.ttl, &record.data);
         match verb {
-            0 => Row {
+            0 => WireRecord {
                 class: class::NONE,
                 ttl: 0,
                 ..row
             },
-            1 => Row {
+            1 => WireRecord {
                 class: class::ANY,
                 ttl: 0,
                 rdata: Vec::new(),
                 ..row
             },
-            2 => Row {
+            2 => WireRecord {
                 class: class::ANY,
                 ttl: 0,
                 rdata: Vec::new(),
@@ -119,15 +119,15 @@ proptest! {
     ) {
         let data = prescan(&apex(), &rows).unwrap();
         let content = apply(&zone(), &rows, data).content;
-        let exact: Vec<Row> = content
+        let exact: Vec<WireRecord> = content
             .sets()
             .flat_map(|(name, _, set)| {
-                set.data().iter().map(move |data| Row::new(name.clone(), 0, data))
+                set.data().iter().map(move |data| WireRecord::new(name.clone(), 0, data))
             })
             .collect();
         prop_assert_eq!(check(&content, &exact), Ok(()));
         for row in &exact {
-            let absent = Row { class: class::NONE, rdata: Vec::new(), ..row.clone() };
+            let absent = WireRecord { class: class::NONE, rdata: Vec::new(), ..row.clone() };
             prop_assert_eq!(check(&content, &[absent]), Err(rcode::YXRRSET));
         }
     }
@@ -136,7 +136,7 @@ proptest! {
 #[test]
 fn the_serial_passes_over_zero() {
     let record: Record = "x.example.com. 60 IN A 192.0.2.1".parse().unwrap();
-    let rows = [Row::new(record.name, 60, &record.data)];
+    let rows = [WireRecord::new(record.name, 60, &record.data)];
     let data = prescan(&apex(), &rows).unwrap();
     assert_eq!(
         apply(&zone(), &rows, data).content.serial(),
@@ -147,9 +147,9 @@ fn the_serial_passes_over_zero() {
 #[test]
 fn questions_and_signatures_are_no_data() {
     for code in [0, rtype::OPT, rtype::TSIG, rtype::AXFR, rtype::ANY] {
-        let row = Row {
+        let row = WireRecord {
             rtype: code,
-            ..Row::empty(apex(), RecordType::A, class::IN)
+            ..WireRecord::empty(apex(), RecordType::A, class::IN)
         };
         assert_eq!(
             prescan(&apex(), &[row]).unwrap_err(),

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use bindery_testkit::sim::{Plan, Words, run};
+use bindery_testkit::sim::{SimPlan, Words, run};
 
 const USAGE: &str = "usage: sim [--first SEED] [--seeds COUNT] [--words]
 
@@ -22,9 +22,9 @@ fn main() -> ExitCode {
     };
     let (mut writes, mut crashes) = (0, 0);
     for seed in first..first.saturating_add(count) {
-        let report = run(Plan {
+        let report = run(SimPlan {
             words,
-            ..Plan::of_seed(seed)
+            ..SimPlan::of_seed(seed)
         });
         for line in &report.words {
             println!("{line}");

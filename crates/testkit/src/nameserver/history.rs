@@ -13,9 +13,9 @@ const VERSIONS_MAX: usize = 40;
 
 /// The versions of every zone, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct History(BTreeMap<Name, Vec<ZoneContent>>);
+pub(super) struct FakeHistory(BTreeMap<Name, Vec<ZoneContent>>);
 
-impl History {
+impl FakeHistory {
     /// Notes the zones as they are now; a zone that is gone has no past.
     pub(super) fn note(&mut self, zones: &BTreeMap<Name, ZoneContent>) {
         self.0.retain(|zone, _| zones.contains_key(zone));

@@ -2,13 +2,13 @@
 
 use bindery_testkit::{
     Crashes,
-    sim::{Plan, Report, Words, run},
+    sim::{SimPlan, SimReport, Words, run},
 };
 
 /// Crash points looked at in one scenario. More writes than that would be a bug of its own.
 const CRASH_POINTS_MAX: u64 = 400;
 
-fn check(plan: Plan) -> Report {
+fn check(plan: SimPlan) -> SimReport {
     let report = run(plan);
     let seed = plan.seed;
     let replay = format!("replay it with: cargo xtask sim --seed {seed}");
@@ -19,7 +19,7 @@ fn check(plan: Plan) -> Report {
 #[test]
 fn every_crash_point_of_a_scenario_comes_right() {
     for seed in [2, 3] {
-        let plan = Plan {
+        let plan = SimPlan {
             seed,
             acts: 8,
             crashes: Crashes::AfterWrite(u64::MAX),
@@ -28,7 +28,7 @@ fn every_crash_point_of_a_scenario_comes_right() {
         let writes = check(plan).writes;
         assert!((10..CRASH_POINTS_MAX).contains(&writes), "{writes} writes");
         for number in 0..writes {
-            let report = check(Plan {
+            let report = check(SimPlan {
                 crashes: Crashes::AfterWrite(number),
                 ..plan
             });
@@ -40,7 +40,7 @@ fn every_crash_point_of_a_scenario_comes_right() {
 #[test]
 fn random_faults_and_crashes_come_right() {
     for seed in 0..20 {
-        check(Plan::of_seed(seed));
+        check(SimPlan::of_seed(seed));
     }
 }
 
@@ -50,7 +50,7 @@ fn seeds_that_failed_once_come_right() {
     for seed in [
         8, 20_078, 20_174, 21_058, 30_055, 41_035, 50_087, 60_002, 60_071, 60_458, 60_656,
     ] {
-        check(Plan::of_seed(seed));
+        check(SimPlan::of_seed(seed));
     }
 }
 
@@ -58,9 +58,9 @@ fn seeds_that_failed_once_come_right() {
 fn the_same_seed_gives_the_same_run() {
     for seed in [7, 8] {
         let [one, other] = [(), ()].map(|()| {
-            check(Plan {
+            check(SimPlan {
                 words: Words::Kept,
-                ..Plan::of_seed(seed)
+                ..SimPlan::of_seed(seed)
             })
         });
         let same = one

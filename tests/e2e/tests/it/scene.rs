@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bindery_e2e::http::{Answer, Call, Http, PATIENCE, Watch};
+use bindery_e2e::http::{Answer, Call, Http, PATIENCE, WatchStream};
 use http::Method;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -293,7 +293,7 @@ impl Run {
 
 /// The events of a watch.
 pub(crate) struct Events {
-    watch: Watch,
+    watch: WatchStream,
 }
 
 impl Events {

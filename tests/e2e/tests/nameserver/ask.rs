@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use bindery_core::{Name, RecordData, RecordType};
 use bindery_dns::Key;
-use bindery_dns::wire::{self, Head, Message, Question, Row, class, opcode, rtype};
+use bindery_dns::wire::{self, Head, Message, Question, WireRecord, class, opcode, rtype};
 use domain::rdata::tsig::Time48;
 use domain::tsig::ClientTransaction;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -34,8 +34,8 @@ pub(crate) fn question(name: &Name, rtype: u16) -> Message {
 }
 
 /// The EDNS record of an asker that takes `size` bytes.
-pub(crate) fn edns(size: u16, version: u8) -> Row {
-    Row {
+pub(crate) fn edns(size: u16, version: u8) -> WireRecord {
+    WireRecord {
         name: Name::root(),
         rtype: rtype::OPT,
         class: size,
@@ -45,7 +45,11 @@ pub(crate) fn edns(size: u16, version: u8) -> Row {
 }
 
 /// An update of the scene's zone.
-pub(crate) fn update(scene: &Scene, prerequisites: Vec<Row>, changes: Vec<Row>) -> Message {
+pub(crate) fn update(
+    scene: &Scene,
+    prerequisites: Vec<WireRecord>,
+    changes: Vec<WireRecord>,
+) -> Message {
     Message {
         head: Head {
             id: 0x4343,
@@ -167,21 +171,21 @@ pub(crate) fn verify(
 }
 
 /// Applies changes that must succeed.
-pub(crate) async fn apply(scene: &Scene, changes: Vec<Row>) -> Result<()> {
+pub(crate) async fn apply(scene: &Scene, changes: Vec<WireRecord>) -> Result<()> {
     let code = signed(scene, &update(scene, Vec::new(), changes)).await?;
     ensure!(code == 0, "the update was answered with {code}");
     Ok(())
 }
 
 /// A row that adds a zone-file line.
-pub(crate) fn add(scene: &Scene, line: &str) -> Row {
+pub(crate) fn add(scene: &Scene, line: &str) -> WireRecord {
     let record = scene.record(line);
-    Row::new(record.name, record.ttl, &record.data)
+    WireRecord::new(record.name, record.ttl, &record.data)
 }
 
 /// A row that removes the record of a zone-file line.
-pub(crate) fn remove(scene: &Scene, line: &str) -> Row {
-    Row {
+pub(crate) fn remove(scene: &Scene, line: &str) -> WireRecord {
+    WireRecord {
         class: class::NONE,
         ttl: 0,
         ..add(scene, line)
@@ -189,20 +193,20 @@ pub(crate) fn remove(scene: &Scene, line: &str) -> Row {
 }
 
 /// A row without data: a prerequisite or the removal of a set.
-pub(crate) fn empty(scene: &Scene, name: &str, rtype: RecordType, class: u16) -> Row {
-    Row::empty(scene.name(name), rtype, class)
+pub(crate) fn empty(scene: &Scene, name: &str, rtype: RecordType, class: u16) -> WireRecord {
+    WireRecord::empty(scene.name(name), rtype, class)
 }
 
 /// The prerequisite that a record of a set has this value.
-pub(crate) fn value(scene: &Scene, line: &str) -> Row {
-    Row {
+pub(crate) fn value(scene: &Scene, line: &str) -> WireRecord {
+    WireRecord {
         ttl: 0,
         ..add(scene, line)
     }
 }
 
 /// The data of answered records with this owner and type, in presentation form, sorted.
-pub(crate) fn data_of(rows: &[Row], name: &Name, rtype: RecordType) -> Vec<String> {
+pub(crate) fn data_of(rows: &[WireRecord], name: &Name, rtype: RecordType) -> Vec<String> {
     let mut data: Vec<String> = rows
         .iter()
         .filter(|row| row.name == *name && row.rtype == rtype.code())

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
 use bindery_core::RecordType;
-use bindery_dns::wire::{Message, Row, class, rcode, rtype};
+use bindery_dns::wire::{Message, WireRecord, class, rcode, rtype};
 use bindery_engine::ports::NameServer;
 
 use crate::ask;
@@ -102,7 +102,7 @@ fn rtype_of(random: &mut Random) -> RecordType {
     }
 }
 
-fn prerequisite(scene: &Scene, random: &mut Random) -> Row {
+fn prerequisite(scene: &Scene, random: &mut Random) -> WireRecord {
     let name = random.pick(&NAMES);
     match random.below(3) {
         0 => ask::empty(scene, name, rtype_of(random), class::ANY),
@@ -111,7 +111,7 @@ fn prerequisite(scene: &Scene, random: &mut Random) -> Row {
     }
 }
 
-fn change(scene: &Scene, random: &mut Random) -> Row {
+fn change(scene: &Scene, random: &mut Random) -> WireRecord {
     match random.below(6) {
         0 => ask::empty(scene, random.pick(&NAMES), rtype_of(random), class::ANY),
         1 => ask::remove(scene, &line(random)),
@@ -223,7 +223,7 @@ async fn lines(scene: &Scene) -> Result<BTreeSet<String>> {
 
 /// An update in few words.
 fn shown(message: &Message) -> String {
-    let row = |row: &Row| {
+    let row = |row: &WireRecord| {
         let data = row
             .data()
             .map_or_else(|_| String::new(), |data| data.to_string());
@@ -233,7 +233,7 @@ fn shown(message: &Message) -> String {
             row.name, row.ttl, row.class
         )
     };
-    let list = |rows: &[Row]| rows.iter().map(row).collect::<Vec<_>>().join("\n  ");
+    let list = |rows: &[WireRecord]| rows.iter().map(row).collect::<Vec<_>>().join("\n  ");
     format!(
         "if\n  {}\nthen\n  {}",
         list(&message.answer),

@@ -10,7 +10,7 @@ use bindery_core::delta::{Delta, Difference};
 use bindery_core::{Change, Expect, Name, Record, RecordData, RecordKey, RecordType, Serial};
 use bindery_dns::Server;
 use bindery_dns::local::Replication;
-use bindery_dns::wire::{Head, Message, Question, Row, class, opcode, rcode};
+use bindery_dns::wire::{Head, Message, Question, WireRecord, class, opcode, rcode};
 use bindery_engine::ports::NameServer;
 use futures::future::BoxFuture;
 use tempfile::TempDir;
@@ -240,10 +240,10 @@ pub(crate) async fn change(member: &Member, lines: &[impl AsRef<str>]) -> Result
         let going = line.strip_prefix("- ");
         let Record { name, ttl, data } = scene::record(&zone, going.unwrap_or(line));
         match going {
-            None => Row::new(name, ttl, &data),
-            Some(_) => Row {
+            None => WireRecord::new(name, ttl, &data),
+            Some(_) => WireRecord {
                 class: class::NONE,
-                ..Row::new(name, 0, &data)
+                ..WireRecord::new(name, 0, &data)
             },
         }
     };

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use bindery_core::RecordType::{A, Aaaa, Other, Txt};
 use bindery_core::{Name, RecordType};
-use bindery_dns::wire::{Row, class, rcode, rtype};
+use bindery_dns::wire::{WireRecord, class, rcode, rtype};
 
 use crate::ask::{self, empty, value};
 use crate::scene::{Case, Scene, cases};
@@ -37,7 +37,7 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// Updates under a prerequisite; says the code and whether the change was made.
-async fn attempt(scene: &Scene, prerequisites: Vec<Row>) -> Result<u8> {
+async fn attempt(scene: &Scene, prerequisites: Vec<WireRecord>) -> Result<u8> {
     let before = ask::serial(scene).await?;
     let change = ask::add(scene, "mark.@ 60 IN A 192.0.2.200");
     let code = ask::code(scene, &ask::update(scene, prerequisites, vec![change])).await?;
@@ -50,7 +50,7 @@ async fn attempt(scene: &Scene, prerequisites: Vec<Row>) -> Result<u8> {
     Ok(code)
 }
 
-async fn check(scene: &Scene, prerequisites: Vec<Row>, wanted: u8) -> Result<()> {
+async fn check(scene: &Scene, prerequisites: Vec<WireRecord>, wanted: u8) -> Result<()> {
     let code = attempt(scene, prerequisites).await?;
     ensure!(
         code == wanted,
@@ -214,7 +214,7 @@ async fn all_prerequisites_must_hold(scene: Scene) -> Result<()> {
 }
 
 async fn a_prerequisite_outside_the_zone_is_notzone(scene: Scene) -> Result<()> {
-    let row = Row::empty(Name::parse("www.example.org.")?, A, class::NONE);
+    let row = WireRecord::empty(Name::parse("www.example.org.")?, A, class::NONE);
     check(&scene, vec![row], rcode::NOTZONE).await
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use bindery_core::RecordType::{A, Aaaa, Caa, Cname, Mx, Ns, Other, Ptr, Soa, Srv, Txt};
 use bindery_core::{Name, RecordData};
-use bindery_dns::wire::{Message, Question, Row, class, rcode, rtype};
+use bindery_dns::wire::{Message, Question, WireRecord, class, rcode, rtype};
 use tokio::net::{TcpStream, UdpSocket};
 
 use crate::ask::{self, data, data_of, lookup, question};
@@ -370,7 +370,7 @@ async fn any_gets_at_least_one_set(scene: Scene) -> Result<()> {
 
 async fn the_soa_and_the_servers_of_the_zone_are_answered(scene: Scene) -> Result<()> {
     let answer = lookup(&scene, "@", Soa).await?;
-    let Some(Ok(RecordData::Soa(soa))) = answer.answer.first().map(Row::data) else {
+    let Some(Ok(RecordData::Soa(soa))) = answer.answer.first().map(WireRecord::data) else {
         anyhow::bail!("{answer:?}");
     };
     ensure!(soa.serial == 100 && soa.minimum == 30 && answer.head.authoritative);
@@ -459,7 +459,7 @@ async fn a_connection_with_rubbish_does_not_harm_others(scene: Scene) -> Result<
 async fn a_long_text_comes_in_pieces_of_255_bytes(scene: Scene) -> Result<()> {
     let text = "x".repeat(600);
     let long = bindery_core::Text::from_bytes(text.as_bytes());
-    let row = Row::new(scene.name("long"), 60, &RecordData::Txt(long));
+    let row = WireRecord::new(scene.name("long"), 60, &RecordData::Txt(long));
     ask::apply(&scene, vec![row]).await?;
     let answer = ask::tcp(scene.address, &question(&scene.name("long"), Txt.code())).await?;
     let rdata = &answer.answer[0].rdata;

@@ -13,7 +13,7 @@ use bindery_apiserver::System;
 use bindery_bind::{self as bind, Named};
 use bindery_core::{Name, Record};
 use bindery_dns::local::Replication;
-use bindery_dns::{Clock, Key};
+use bindery_dns::{Key, SigningClock};
 use bindery_engine::ports::ZoneHost;
 use bindery_nameserver::{BuiltinServer, Options, Sockets};
 use tempfile::TempDir;
@@ -55,7 +55,7 @@ pub(crate) fn key() -> Key {
 }
 
 /// The time, in seconds since 1970.
-pub(crate) fn clock() -> Clock {
+pub(crate) fn clock() -> SigningClock {
     Arc::new(|| {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         since.map_or(0, |elapsed| elapsed.as_secs())

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, ensure};
 use bindery_core::{FaultKind, RecordType};
 use bindery_dns::Server;
-use bindery_dns::wire::{Message, Row, rcode, rtype};
+use bindery_dns::wire::{Message, WireRecord, rcode, rtype};
 use bindery_engine::ports::NameServer;
 use tokio::net::TcpStream;
 
@@ -122,7 +122,7 @@ async fn a_large_zone_is_transferred_whole(scene: Scene) -> Result<()> {
 }
 
 /// The rows of a signed incremental transfer from `serial`.
-async fn incremental(scene: &Scene, serial: u32) -> Result<Vec<Row>> {
+async fn incremental(scene: &Scene, serial: u32) -> Result<Vec<WireRecord>> {
     let mut request = ask::question(&scene.zone, rtype::IXFR);
     let soa = format!("@ 0 IN SOA ns.@ hostmaster.@ {serial} 7200 900 1209600 30");
     request.authority.push(ask::add(scene, &soa));

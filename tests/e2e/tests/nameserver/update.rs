@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use bindery_core::RecordType::{A, Aaaa, Cname, Mx, Ns, Other, Soa, Txt};
 use bindery_core::{FaultKind, Name, RecordData};
-use bindery_dns::wire::{Message, Row, class, rcode, rtype};
+use bindery_dns::wire::{Message, WireRecord, class, rcode, rtype};
 use bindery_dns::{Algorithm, Key, Server};
 use bindery_engine::ports::NameServer;
 use tokio::net::TcpStream;
@@ -436,7 +436,7 @@ async fn names_with_escapes_are_taken(scene: Scene) -> Result<()> {
         "ze\\000ro",
         "semi\\;colon",
     ] {
-        let row = Row::new(
+        let row = WireRecord::new(
             scene.name(name),
             60,
             &scene.record("x.@ 60 IN A 192.0.2.10").data,
@@ -450,7 +450,7 @@ async fn names_with_escapes_are_taken(scene: Scene) -> Result<()> {
 async fn text_of_any_bytes_is_kept(scene: Scene) -> Result<()> {
     let bytes: Vec<u8> = (0..=255).collect();
     let text = RecordData::Txt(bindery_core::Text::from_bytes(&bytes));
-    apply(&scene, vec![Row::new(scene.name("t"), 60, &text)]).await?;
+    apply(&scene, vec![WireRecord::new(scene.name("t"), 60, &text)]).await?;
     let question = ask::question(&scene.name("t"), Txt.code());
     let answer = ask::tcp(scene.address, &question).await?;
     ensure!(answer.answer[0].data()? == text, "{answer:?}");

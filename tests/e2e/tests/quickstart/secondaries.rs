@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use bindery_e2e::process::Server as Child;
+use bindery_e2e::process::ServerProcess as Child;
 use bindery_e2e::program::on_path;
 
 use crate::machine::{Server, text, until};

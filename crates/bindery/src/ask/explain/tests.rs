@@ -1,16 +1,16 @@
 use super::*;
-use crate::ask::fixture::{TOWN, book};
+use crate::ask::fixture::{TOWN, inventory};
 
 fn explained(kind: Kind, name: &str) -> Vec<String> {
     explained_in(TOWN, kind, name)
 }
 
 fn explained_in(town: &str, kind: Kind, name: &str) -> Vec<String> {
-    let book = book(town);
-    let id = book
+    let inventory = inventory(town);
+    let id = inventory
         .named(kind, "default", name)
         .expect("it is in the town");
-    lines(&way(book, &id), Paint::Plain)
+    lines(&trace(inventory, &id), Paint::Plain)
 }
 
 #[test]

@@ -16,7 +16,7 @@ use bindery_core::{
 use bindery_sources::{self as sources, Id, Meta, Precedence};
 use serde::Serialize;
 
-use crate::ask::book::Book;
+use crate::ask::inventory::Inventory;
 use crate::ask::listing::Sight;
 
 /// How often objects are decided again: first seen, found free, written down, and once more.
@@ -30,7 +30,7 @@ const NOW: Duration = Duration::ZERO;
 
 /// What would become of one zone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct ZoneRehearsal {
     pub(super) changes: Vec<Line>,
     pub(super) waiting: Vec<Waiting>,
     pub(super) refused: Vec<Refused>,
@@ -73,16 +73,16 @@ pub(super) type Worlds = BTreeMap<ZoneKey, Result<ZoneContent, Fault>>;
 /// A rehearsal that has ended.
 #[derive(Debug, Default)]
 pub(super) struct Rehearsed {
-    pub(super) zones: BTreeMap<ZoneKey, Outcome>,
+    pub(super) zones: BTreeMap<ZoneKey, ZoneRehearsal>,
     /// Objects that are in no zone, and zones that cannot be served.
     pub(super) no_zone: Vec<Refused>,
 }
 
-/// Plays through what would be written into these zones for the objects of the book.
-pub(super) fn rehearse(book: Book, worlds: Worlds, sight: Sight) -> Rehearsed {
-    let ids: Vec<Id> = book.claimants().map(|(id, _)| Id::clone(id)).collect();
+/// Plays through what would be written into these zones for the objects of the inventory.
+pub(super) fn rehearse(inventory: Inventory, worlds: Worlds, sight: Sight) -> Rehearsed {
+    let ids: Vec<Id> = inventory.claimants().map(|(id, _)| Id::clone(id)).collect();
     let mut play = Rehearsal {
-        book,
+        inventory,
         worlds,
         groups: BTreeMap::new(),
         free: BTreeMap::new(),
@@ -115,7 +115,7 @@ pub(super) fn rehearse(book: Book, worlds: Worlds, sight: Sight) -> Rehearsed {
 }
 
 struct Rehearsal {
-    book: Book,
+    inventory: Inventory,
     worlds: Worlds,
     groups: BTreeMap<Group, Zones>,
     /// Sets that were found to be free, by object.
@@ -130,19 +130,19 @@ impl Rehearsal {
         let is_free = |group: &Group, key: &RecordKey| {
             free.is_some_and(|free| free.contains(&(group.clone(), key.clone())))
         };
-        self.book.decide(id, &is_free)
+        self.inventory.decide(id, &is_free)
     }
 
     /// Declares an object, after what has to be written down in it.
     fn declare(&mut self, id: &Id) {
         let recorded = self
-            .book
+            .inventory
             .meta(id)
             .map_or_else(Vec::new, Meta::owned_records);
         let mut next = self.decide(id).map(|decision| decision.next);
         let mut is_new = false;
         if let Some(sources::NextAct::WriteMetadata(patch)) = &next {
-            self.book.pretend(id, patch);
+            self.inventory.pretend(id, patch);
             is_new = true;
             next = self.decide(id).map(|decision| decision.next);
         }
@@ -182,14 +182,14 @@ impl Rehearsal {
     fn declare_zones(&mut self) -> Vec<ZoneKey> {
         let mut leaving = Vec::new();
         let mut declarations = Vec::new();
-        for (id, thing) in self.book.zones() {
-            let Some(view) = self.book.zone(id) else {
+        for (id, listed) in self.inventory.zones() {
+            let Some(view) = self.inventory.zone(id) else {
                 continue;
             };
             let refused = |message| Refused {
                 object: id.to_string(),
                 message,
-                namespace: thing.namespace().to_owned(),
+                namespace: listed.namespace().to_owned(),
             };
             let zone = view.key();
             match (view.precedence, &zone) {
@@ -353,7 +353,7 @@ impl Rehearsal {
             };
             let refused = refused(id, message);
             let zone = decision.zones.first();
-            let zone = zone.and_then(|zone| self.book.zone(zone)?.key());
+            let zone = zone.and_then(|zone| self.inventory.zone(zone)?.key());
             match zone {
                 Some(zone) => self.outcome(&zone).refused.push(refused),
                 None => self.end.no_zone.push(refused),
@@ -367,7 +367,7 @@ impl Rehearsal {
         }
     }
 
-    fn outcome(&mut self, zone: &ZoneKey) -> &mut Outcome {
+    fn outcome(&mut self, zone: &ZoneKey) -> &mut ZoneRehearsal {
         self.end.zones.entry(zone.clone()).or_default()
     }
 }

@@ -1,7 +1,7 @@
 use bindery_core::{Record, RecordKey, RecordSet, Serial};
 
 use super::*;
-use crate::ask::fixture::{TOWN, book};
+use crate::ask::fixture::{TOWN, inventory};
 
 /// A zone with these lines.
 fn content(lines: &[&str]) -> ZoneContent {
@@ -20,8 +20,8 @@ fn content(lines: &[&str]) -> ZoneContent {
 }
 
 fn planned(objects: &str, zone: Result<&[&str], &str>) -> Vec<String> {
-    let book = book(objects);
-    let places = places(&book, &[]);
+    let inventory = inventory(objects);
+    let places = places(&inventory, &[]);
     let world = zone
         .map(content)
         .map_err(|message| Fault::new(FaultKind::Unreachable, message));
@@ -31,7 +31,7 @@ fn planned(objects: &str, zone: Result<&[&str], &str>) -> Vec<String> {
         group: Group::UNNAMED,
     };
     let worlds = BTreeMap::from([(zone, world)]);
-    let answer = answer(book, places, worlds, (Some("default"), Sight::Whole));
+    let answer = answer(inventory, places, worlds, (Some("default"), Sight::Whole));
     serde_json::to_string(&answer).expect("it is plain data");
     lines(&answer, Paint::Plain)
 }

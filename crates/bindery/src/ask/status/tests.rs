@@ -1,9 +1,9 @@
 use super::*;
-use crate::ask::fixture::{TOWN, book};
+use crate::ask::fixture::{TOWN, inventory};
 
 #[test]
 fn the_tree_shows_servers_and_what_is_not_ready() {
-    let tree = tree(&book(TOWN), Some("default"), Sight::Whole);
+    let tree = tree(&inventory(TOWN), Some("default"), Sight::Whole);
     assert_eq!(
         lines(&tree, Paint::Plain),
         [
@@ -21,7 +21,7 @@ fn the_tree_shows_servers_and_what_is_not_ready() {
 
 #[test]
 fn words_have_the_colour_of_their_mood() {
-    let tree = tree(&book(TOWN), None, Sight::Whole);
+    let tree = tree(&inventory(TOWN), None, Sight::Whole);
     let text = lines(&tree, Paint::Colours).join("\n");
     assert!(text.contains("\x1b[32mReady\x1b[0m"), "{text}");
     assert!(text.contains("\x1b[31mConflict\x1b[0m"), "{text}");
@@ -29,7 +29,7 @@ fn words_have_the_colour_of_their_mood() {
 
 #[test]
 fn another_namespace_has_nothing_of_it() {
-    let tree = tree(&book(TOWN), Some("web"), Sight::Whole);
+    let tree = tree(&inventory(TOWN), Some("web"), Sight::Whole);
     assert_eq!((tree.ready, tree.total), (0, 0));
     assert_eq!(
         lines(&tree, Paint::Plain),
@@ -52,7 +52,7 @@ status:
   conditions: [{{type: Programmed, status: 'False', reason: Held, message: it is held, observedGeneration: 1}}]
 "
     );
-    let tree = tree(&book(&town), Some("default"), Sight::Whole);
+    let tree = tree(&inventory(&town), Some("default"), Sight::Whole);
     let shown = lines(&tree, Paint::Plain);
     assert_eq!(
         shown[3],
@@ -62,7 +62,7 @@ status:
 
 #[test]
 fn what_could_not_be_seen_is_said() {
-    let tree = tree(&book(TOWN), Some("default"), Sight::OneNamespace);
+    let tree = tree(&inventory(TOWN), Some("default"), Sight::OneNamespace);
     let shown = lines(&tree, Paint::Plain);
     assert!(
         shown[shown.len() - 2].contains("you may not list them"),
@@ -72,7 +72,7 @@ fn what_could_not_be_seen_is_said() {
 
 #[test]
 fn json_has_the_same() {
-    let tree = tree(&book(TOWN), None, Sight::Whole);
+    let tree = tree(&inventory(TOWN), None, Sight::Whole);
     let json = serde_json::to_value(&tree).expect("it is plain data");
     let zone = &json["zones"][0];
     assert_eq!(zone["zoneName"], "example.com");

@@ -13,7 +13,7 @@ fn heard(lines: &[String]) -> Option<Delta> {
     let mut answer = Answer::since(Serial(1));
     for line in lines {
         let record: Record = line.parse().unwrap();
-        let row = Row::new(record.name, record.ttl, &record.data);
+        let row = WireRecord::new(record.name, record.ttl, &record.data);
         answer.take(&zone(), &row).ok()?;
     }
     answer.delta()

@@ -8,23 +8,23 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::live::{Glimpse, Row, RowKey};
+use crate::live::{ObjectRow, RowKey, ShownObject};
 
 /// One object as it was listed.
 #[derive(Clone, Debug)]
-pub(super) struct Thing {
+pub(super) struct ListedObject {
     pub(super) kind: Kind,
     pub(super) metadata: ObjectMeta,
     pub(super) spec: Value,
     pub(super) status: Value,
     /// How its status sums up.
-    pub(super) row: Row,
+    pub(super) row: ObjectRow,
 }
 
 /// A server as a zone's status tells of it.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(default)]
-pub(super) struct Server {
+pub(super) struct ListedServer {
     pub(super) address: String,
     pub(super) role: String,
     pub(super) serial: Option<i64>,
@@ -33,13 +33,13 @@ pub(super) struct Server {
 
 /// Which object a user means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct ObjectQuery {
     pub(super) kind: Kind,
     pub(super) namespace: Option<String>,
     pub(super) name: String,
 }
 
-impl Thing {
+impl ListedObject {
     /// An object from its parts.
     ///
     /// # Errors
@@ -53,14 +53,14 @@ impl Thing {
                 whole[name] = value.clone();
             }
         }
-        let glimpse: Glimpse = serde_json::from_value(whole).with_context(|| {
+        let glimpse: ShownObject = serde_json::from_value(whole).with_context(|| {
             let name = metadata.name.as_deref().unwrap_or_default();
             format!("the status of {}/{name} cannot be read", kind.as_str())
         })?;
         let key = RowKey::new(kind, &glimpse);
         Ok(Self {
             kind,
-            row: Row::new(key.role, &glimpse),
+            row: ObjectRow::new(key.role, &glimpse),
             metadata,
             spec,
             status,
@@ -79,7 +79,7 @@ impl Thing {
     }
 
     /// The servers in a zone's status.
-    pub(super) fn servers(&self) -> Vec<Server> {
+    pub(super) fn servers(&self) -> Vec<ListedServer> {
         let listed = self.status.get("servers").cloned().unwrap_or_default();
         serde_json::from_value(listed).unwrap_or_default()
     }
@@ -102,7 +102,7 @@ pub(super) fn definitions() -> Vec<(Kind, CustomResourceDefinition)> {
 }
 
 /// Reads `KIND/NAME` or `KIND/NAMESPACE/NAME`.
-pub(super) fn wanted(text: &str) -> Result<Wanted> {
+pub(super) fn wanted(text: &str) -> Result<ObjectQuery> {
     let parts: Vec<&str> = text.split('/').collect();
     let (kind, namespace, name) = match parts[..] {
         [kind, name] => (kind, None, name),
@@ -112,7 +112,7 @@ pub(super) fn wanted(text: &str) -> Result<Wanted> {
     if name.is_empty() {
         bail!("{text:?} has no name; write KIND/NAME, for example arecord/www");
     }
-    Ok(Wanted {
+    Ok(ObjectQuery {
         kind: spelled(kind)?,
         namespace,
         name: name.to_owned(),

@@ -9,10 +9,10 @@ use bindery_sources::meta::{FINALIZER, PUBLISHED};
 use bindery_sources::{Decision, Id, Life, Meta, NextAct, Precedence, Spec};
 use serde_json::Value;
 
-use super::{Said, Way};
-use crate::ask::book::Book;
-use crate::ask::thing::{Server, Thing};
-use crate::live::Mood;
+use super::{StepResult, Trace};
+use crate::ask::inventory::Inventory;
+use crate::ask::listed_object::{ListedObject, ListedServer};
+use crate::live::Health;
 
 const OBJECT: &str = "object";
 const CLAIM: &str = "claim";
@@ -22,30 +22,31 @@ const SERVERS: &str = "servers";
 const SERVED: &str = "served";
 
 /// The way of an object.
-pub(super) fn way(mut book: Book, id: &Id) -> Way {
-    let mut way = Way::new(id.to_string());
-    let (Some(thing), Some(meta)) = (book.thing(id).cloned(), book.meta(id).cloned()) else {
+pub(super) fn trace(mut inventory: Inventory, id: &Id) -> Trace {
+    let mut way = Trace::new(id.to_string());
+    let (Some(listed), Some(meta)) = (inventory.listed(id).cloned(), inventory.meta(id).cloned())
+    else {
         return way;
     };
-    way.step(OBJECT, object(&meta, &thing));
-    let zones = if let Some(view) = book.zone(id) {
+    way.step(OBJECT, object(&meta, &listed));
+    let zones = if let Some(view) = inventory.zone(id) {
         way.step(CLAIM, zone_claim(&view.precedence, view.name));
-        way.step(ZONE, zone_standing(&view.precedence, &thing));
+        way.step(ZONE, zone_standing(&view.precedence, &listed));
         way.step(WRITTEN, zone_written(&meta));
         vec![Id::clone(id)]
     } else {
-        let (decision, claims) = decide(&mut book, id);
-        way.step(CLAIM, claim(&thing, &decision, &claims));
-        way.step(ZONE, zone(&book, &thing, &decision));
-        way.step(WRITTEN, written(&meta, &claims, &thing));
+        let (decision, claims) = decide(&mut inventory, id);
+        way.step(CLAIM, claim(&listed, &decision, &claims));
+        way.step(ZONE, zone(&inventory, &listed, &decision));
+        way.step(WRITTEN, written(&meta, &claims, &listed));
         decision.zones
     };
-    way.step(SERVERS, servers(&book, &zones));
-    way.step(SERVED, served(&thing));
+    way.step(SERVERS, servers(&inventory, &zones));
+    way.step(SERVED, served(&listed));
     way
 }
 
-fn object(meta: &Meta, thing: &Thing) -> Said {
+fn object(meta: &Meta, listed: &ListedObject) -> StepResult {
     let finalizer = if meta.has_finalizer {
         FINALIZER
     } else {
@@ -53,17 +54,17 @@ fn object(meta: &Meta, thing: &Thing) -> Said {
     };
     let line = format!("generation {}, finalizer {finalizer}", meta.generation);
     match meta.life {
-        Life::Alive => Said::Done(vec![line]),
+        Life::Alive => StepResult::Done(vec![line]),
         Life::Deleting => {
             let gone = "it is being deleted, and goes when its records are gone from DNS";
             let lines = [line, gone.to_owned()].into_iter();
-            Said::Stopped(lines.chain(told(thing)).collect())
+            StepResult::Stopped(lines.chain(told(listed)).collect())
         }
     }
 }
 
 /// What is decided for an object, and what it would claim once nothing stands in its way.
-fn decide(book: &mut Book, id: &Id) -> (Decision, Vec<Claim>) {
+fn decide(inventory: &mut Inventory, id: &Id) -> (Decision, Vec<Claim>) {
     let everything_is_free = |_: &_, _: &_| true;
     let nothing = || Decision {
         zones: Vec::new(),
@@ -73,11 +74,13 @@ fn decide(book: &mut Book, id: &Id) -> (Decision, Vec<Claim>) {
         next: NextAct::AwaitAuthor,
         cleanup: None,
     };
-    let decision = book.decide(id, &everything_is_free).unwrap_or_else(nothing);
+    let decision = inventory
+        .decide(id, &everything_is_free)
+        .unwrap_or_else(nothing);
     let next = match &decision.next {
         NextAct::WriteMetadata(patch) => {
-            book.pretend(id, patch);
-            let after = book.decide(id, &everything_is_free);
+            inventory.pretend(id, patch);
+            let after = inventory.decide(id, &everything_is_free);
             after.map_or(NextAct::AwaitAuthor, |decision| decision.next)
         }
         NextAct::AwaitAuthor | NextAct::Declare(_) => decision.next.clone(),
@@ -92,7 +95,7 @@ fn decide(book: &mut Book, id: &Id) -> (Decision, Vec<Claim>) {
     (decision, claims)
 }
 
-fn claim(thing: &Thing, decision: &Decision, claims: &[Claim]) -> Said {
+fn claim(listed: &ListedObject, decision: &Decision, claims: &[Claim]) -> StepResult {
     let (mistakes, _) = sorted(&decision.problems);
     let mut lines: Vec<String> = claims
         .iter()
@@ -101,14 +104,14 @@ fn claim(thing: &Thing, decision: &Decision, claims: &[Claim]) -> Said {
         .collect();
     if lines.is_empty() && mistakes.is_empty() {
         // Without a zone the name is not complete, and is shown as its author wrote it.
-        lines = wishes(thing);
+        lines = wishes(listed);
     }
     let (is_empty, is_whole) = (lines.is_empty(), mistakes.is_empty());
     lines.extend(mistakes);
     match (is_empty, is_whole) {
-        (true, _) => Said::Stopped(lines),
-        (false, false) => Said::Partly(lines),
-        (false, true) => Said::Done(lines),
+        (true, _) => StepResult::Stopped(lines),
+        (false, false) => StepResult::Partly(lines),
+        (false, true) => StepResult::Done(lines),
     }
 }
 
@@ -124,12 +127,12 @@ fn sorted(problems: &[Problem]) -> (Vec<String>, Vec<String>) {
     (inside, outside.collect())
 }
 
-fn wishes(thing: &Thing) -> Vec<String> {
+fn wishes(listed: &ListedObject) -> Vec<String> {
     let line = |name: &str, ttl: Option<u32>, data: &RecordData| {
         let ttl = ttl.map_or_else(|| "(the zone's TTL)".to_owned(), |ttl| ttl.to_string());
         format!("{name} {ttl} IN {} {data}", data.rtype())
     };
-    match thing.read().map(|object| object.spec) {
+    match listed.read().map(|object| object.spec) {
         Some(Spec::Record(wish)) => {
             let lines = wish.data.iter().flat_map(|data| data.iter());
             lines.map(|data| line(&wish.name, wish.ttl, data)).collect()
@@ -147,41 +150,41 @@ fn wishes(thing: &Thing) -> Vec<String> {
     }
 }
 
-fn zone(book: &Book, thing: &Thing, decision: &Decision) -> Said {
+fn zone(inventory: &Inventory, listed: &ListedObject, decision: &Decision) -> StepResult {
     let (_, mut lines) = sorted(&decision.problems);
     let is_whole = lines.is_empty();
-    let labels = thing.metadata.labels.clone().unwrap_or_default();
+    let labels = listed.metadata.labels.clone().unwrap_or_default();
     if decision.zones.is_empty() {
-        if role(thing.kind) == Role::Record {
+        if role(listed.kind) == Role::Record {
             lines.push(format!("its labels: {}", show_labels(&labels)));
-            let here = book
+            let here = inventory
                 .zones()
-                .filter(|(_, zone)| zone.namespace() == thing.namespace());
+                .filter(|(_, zone)| zone.namespace() == listed.namespace());
             lines.extend(here.map(|(id, zone)| format!("{id} selects {}", selects(zone))));
         }
-        return Said::Stopped(lines);
+        return StepResult::Stopped(lines);
     }
     for id in &decision.zones {
-        let zone = book.zone(id).and_then(|view| view.key());
+        let zone = inventory.zone(id).and_then(|view| view.key());
         let zone = zone.map_or_else(String::new, |zone| zone.to_string());
         lines.push(format!("{zone} of {id}"));
-        if let Some(zone) = book.thing(id) {
-            lines.push(why(thing, zone, &labels));
+        if let Some(zone) = inventory.listed(id) {
+            lines.push(why(listed, zone, &labels));
         }
     }
     if is_whole {
-        Said::Done(lines)
+        StepResult::Done(lines)
     } else {
-        Said::Partly(lines)
+        StepResult::Partly(lines)
     }
 }
 
 /// Why an object is in a zone.
-fn why(thing: &Thing, zone: &Thing, labels: &Labels) -> String {
-    if role(thing.kind) == Role::Endpoints {
+fn why(listed: &ListedObject, zone: &ListedObject, labels: &Labels) -> String {
+    if role(listed.kind) == Role::Endpoints {
         return "by name: the longest one that the endpoint's ends in".to_owned();
     }
-    if let Some(name) = Thing::text(&thing.spec, "zoneRef") {
+    if let Some(name) = ListedObject::text(&listed.spec, "zoneRef") {
         return format!("by spec.zoneRef: {name}");
     }
     let selectors = selectors(zone);
@@ -198,14 +201,14 @@ fn why(thing: &Thing, zone: &Thing, labels: &Labels) -> String {
     }
 }
 
-fn selectors(zone: &Thing) -> Box<[Selector]> {
+fn selectors(zone: &ListedObject) -> Box<[Selector]> {
     match zone.read().map(|object| object.spec) {
         Some(Spec::Zone(Ok(wish))) => wish.selectors,
         Some(Spec::Zone(Err(_)) | Spec::Record(_) | Spec::Endpoints(_)) | None => Box::default(),
     }
 }
 
-fn selects(zone: &Thing) -> String {
+fn selects(zone: &ListedObject) -> String {
     let shown: Vec<String> = selectors(zone).iter().map(show_selector).collect();
     if shown.is_empty() {
         return "nothing: it has no valid spec.recordsFrom".to_owned();
@@ -242,7 +245,7 @@ fn show_labels(labels: &Labels) -> String {
     shown.join(", ")
 }
 
-fn written(meta: &Meta, claims: &[Claim], thing: &Thing) -> Said {
+fn written(meta: &Meta, claims: &[Claim], listed: &ListedObject) -> StepResult {
     let lines = meta.owned_records();
     let carried: BTreeSet<(&Name, &RecordData)> = lines
         .iter()
@@ -256,73 +259,73 @@ fn written(meta: &Meta, claims: &[Claim], thing: &Thing) -> Said {
     if missing.is_empty() && meta.has_finalizer {
         let s = if lines.len() == 1 { "" } else { "s" };
         let line = format!("{} line{s} in the annotation {PUBLISHED}", lines.len());
-        return Said::Done(vec![line]);
+        return StepResult::Done(vec![line]);
     }
     let line = format!("the annotation {PUBLISHED} does not have:");
     let missing = missing.iter().map(ToString::to_string);
     let lines = [line].into_iter().chain(missing);
-    Said::Stopped(lines.chain(told(thing)).collect())
+    StepResult::Stopped(lines.chain(told(listed)).collect())
 }
 
-fn zone_claim(standing: &Precedence, name: Option<&Name>) -> Said {
+fn zone_claim(standing: &Precedence, name: Option<&Name>) -> StepResult {
     match (standing, name) {
         (Precedence::Invalid(problems), _) => {
-            Said::Stopped(problems.iter().map(Problem::to_string).collect())
+            StepResult::Stopped(problems.iter().map(Problem::to_string).collect())
         }
-        (_, Some(name)) => Said::Done(vec![format!("the zone {name}")]),
-        (_, None) => Said::Stopped(vec!["it has no valid name".to_owned()]),
+        (_, Some(name)) => StepResult::Done(vec![format!("the zone {name}")]),
+        (_, None) => StepResult::Stopped(vec!["it has no valid name".to_owned()]),
     }
 }
 
-fn zone_standing(standing: &Precedence, zone: &Thing) -> Said {
+fn zone_standing(standing: &Precedence, zone: &ListedObject) -> StepResult {
     match standing {
-        Precedence::Active => Said::Done(vec![format!(
+        Precedence::Active => StepResult::Done(vec![format!(
             "it is the one of its name; it selects {}",
             selects(zone)
         )]),
-        Precedence::Duplicate(winner) => Said::Stopped(vec![format!(
+        Precedence::Duplicate(winner) => StepResult::Stopped(vec![format!(
             "the older {winner} declares the same name: delete one of the two, or change its name"
         )]),
-        Precedence::Invalid(_) => Said::Stopped(Vec::new()),
+        Precedence::Invalid(_) => StepResult::Stopped(Vec::new()),
         Precedence::Deleting | Precedence::Superseded(_) => {
-            Said::Stopped(vec!["it is being deleted".to_owned()])
+            StepResult::Stopped(vec!["it is being deleted".to_owned()])
         }
     }
 }
 
-fn zone_written(meta: &Meta) -> Said {
+fn zone_written(meta: &Meta) -> StepResult {
     if meta.has_finalizer {
-        return Said::Done(vec![
+        return StepResult::Done(vec![
             "its finalizer; a zone has no lines of its own".to_owned(),
         ]);
     }
-    Said::Stopped(vec![format!("its finalizer {FINALIZER} is not set yet")])
+    StepResult::Stopped(vec![format!("its finalizer {FINALIZER} is not set yet")])
 }
 
 /// The servers of the zones; the first of each has to serve.
-fn servers(book: &Book, zones: &[Id]) -> Said {
+fn servers(inventory: &Inventory, zones: &[Id]) -> StepResult {
     let mut lines = Vec::new();
     let (mut serves, mut is_whole) = (true, true);
-    for zone in zones.iter().filter_map(|id| book.thing(id)) {
+    for zone in zones.iter().filter_map(|id| inventory.listed(id)) {
         let listed = zone.servers();
         serves &= listed.first().is_some_and(|lead| lead.ready);
-        is_whole &= listed.iter().all(|server| server.ready) && zone.row.mood == Mood::Good;
+        is_whole &= listed.iter().all(|server| server.ready) && zone.row.health == Health::Ready;
         lines.extend(listed.iter().map(show_server));
         if listed.is_empty() {
             lines.push("the zone's status names no server yet".to_owned());
         }
-        if zone.row.mood != Mood::Good {
+        if zone.row.health != Health::Ready {
             lines.extend(told(zone));
         }
     }
     match (serves, is_whole) {
-        (true, true) => Said::Done(lines),
-        (true, false) => Said::Partly(lines),
-        (false, _) => Said::Stopped(lines),
+        (true, true) => StepResult::Done(lines),
+        (true, false) => StepResult::Partly(lines),
+        (false, _) => StepResult::Stopped(lines),
     }
 }
 
-fn show_server(server: &Server) -> String {
+fn show_server(server: &ListedServer) -> String {
     let serial = server.serial.map_or_else(
         || "no serial".to_owned(),
         |serial| format!("serial {serial}"),
@@ -331,12 +334,12 @@ fn show_server(server: &Server) -> String {
     format!("{} {} {serial} {ready}", server.address, server.role)
 }
 
-fn served(thing: &Thing) -> Said {
-    if thing.row.mood != Mood::Good {
-        return Said::Stopped(told(thing).collect());
+fn served(listed: &ListedObject) -> StepResult {
+    if listed.row.health != Health::Ready {
+        return StepResult::Stopped(told(listed).collect());
     }
-    let conditions = thing.status.get("conditions").and_then(Value::as_array);
-    let text = |part, field| Thing::text(part, field).unwrap_or_default();
+    let conditions = listed.status.get("conditions").and_then(Value::as_array);
+    let text = |part, field| ListedObject::text(part, field).unwrap_or_default();
     let mut lines: Vec<String> = conditions
         .into_iter()
         .flatten()
@@ -349,15 +352,15 @@ fn served(thing: &Thing) -> Said {
         .collect();
     let facts = [("hash", "recordHash"), ("last updated", "lastUpdated")];
     for (word, field) in facts {
-        let fact = Thing::text(&thing.status, field);
+        let fact = ListedObject::text(&listed.status, field);
         lines.extend(fact.map(|fact| format!("{word} {fact}")));
     }
-    Said::Done(lines)
+    StepResult::Done(lines)
 }
 
 /// What its status says of why it is not ready.
-fn told(thing: &Thing) -> impl Iterator<Item = String> {
-    let row = &thing.row;
+fn told(listed: &ListedObject) -> impl Iterator<Item = String> {
+    let row = &listed.row;
     let line = format!("{}: {}", row.word, row.detail);
     let line = line.trim_end_matches([' ', ':']).to_owned();
     std::iter::once(line)

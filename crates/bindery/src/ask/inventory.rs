@@ -8,29 +8,29 @@ use bindery_sources::{
     Catalog, Decision, Groups, Id, IsAvailable, Life, Meta, MetadataPatch, Precedence, ZoneView,
 };
 
-use super::thing::Thing;
+use super::listed_object::ListedObject;
 
 /// All listed objects and the catalog of them.
 #[derive(Default)]
-pub(super) struct Book {
+pub(super) struct Inventory {
     catalog: Catalog,
-    things: BTreeMap<Id, Thing>,
+    objects: BTreeMap<Id, ListedObject>,
     /// Which object has which zone.
     places: BTreeMap<Group, BTreeMap<Name, Id>>,
 }
 
-impl Book {
-    /// A book of these objects. One without name, namespace or UID is left out; no API has such.
-    pub(super) fn new(things: Vec<Thing>) -> Self {
-        let mut book = Self {
-            catalog: Catalog::new(groups(&things)),
+impl Inventory {
+    /// The inventory of these objects. One without name, namespace or UID is left out; no API has such.
+    pub(super) fn new(objects: Vec<ListedObject>) -> Self {
+        let mut inventory = Self {
+            catalog: Catalog::new(groups(&objects)),
             ..Self::default()
         };
-        for thing in things {
-            book.enter(thing);
+        for listed in objects {
+            inventory.enter(listed);
         }
-        book.places = book.owned_zones();
-        book
+        inventory.places = inventory.owned_zones();
+        inventory
     }
 
     fn owned_zones(&self) -> BTreeMap<Group, BTreeMap<Name, Id>> {
@@ -47,30 +47,30 @@ impl Book {
         places
     }
 
-    fn enter(&mut self, thing: Thing) {
-        if let Some(object) = thing.read() {
-            self.things.insert(Id::clone(&object.meta.object), thing);
+    fn enter(&mut self, listed: ListedObject) {
+        if let Some(object) = listed.read() {
+            self.objects.insert(Id::clone(&object.meta.object), listed);
             self.catalog.upsert(object);
         }
     }
 
     /// All zone objects.
-    pub(super) fn zones(&self) -> impl Iterator<Item = (&Id, &Thing)> {
+    pub(super) fn zones(&self) -> impl Iterator<Item = (&Id, &ListedObject)> {
         self.of(|kind| role(kind) == Role::Zone)
     }
 
     /// All records and endpoints.
-    pub(super) fn claimants(&self) -> impl Iterator<Item = (&Id, &Thing)> {
+    pub(super) fn claimants(&self) -> impl Iterator<Item = (&Id, &ListedObject)> {
         self.of(|kind| role(kind) != Role::Zone)
     }
 
-    fn of(&self, wanted: impl Fn(Kind) -> bool) -> impl Iterator<Item = (&Id, &Thing)> {
-        self.things.iter().filter(move |(id, _)| wanted(id.kind))
+    fn of(&self, wanted: impl Fn(Kind) -> bool) -> impl Iterator<Item = (&Id, &ListedObject)> {
+        self.objects.iter().filter(move |(id, _)| wanted(id.kind))
     }
 
     /// An object as it was listed.
-    pub(super) fn thing(&self, object: &ObjectRef) -> Option<&Thing> {
-        self.things.get(object)
+    pub(super) fn listed(&self, object: &ObjectRef) -> Option<&ListedObject> {
+        self.objects.get(object)
     }
 
     /// The object of this kind and name.
@@ -122,13 +122,13 @@ impl Book {
         zones.into_iter().collect()
     }
 
-    /// Goes on as if a patch had been written into an object. Only this book learns of it.
+    /// Goes on as if a patch had been written into an object. Only this inventory learns of it.
     pub(super) fn pretend(&mut self, object: &ObjectRef, patch: &MetadataPatch) {
-        let Some(mut thing) = self.things.get(object).cloned() else {
+        let Some(mut listed) = self.objects.get(object).cloned() else {
             return;
         };
         let body = patch.body();
-        let metadata = &mut thing.metadata;
+        let metadata = &mut listed.metadata;
         let finalizers = body["metadata"]["finalizers"].clone();
         metadata.finalizers = serde_json::from_value(finalizers).unwrap_or_default();
         let notes = metadata.annotations.get_or_insert_default();
@@ -144,13 +144,13 @@ impl Book {
         }
         let version = self.meta(object).map_or(0, |meta| meta.version);
         metadata.resource_version = Some((version + 1).to_string());
-        self.enter(thing);
+        self.enter(listed);
     }
 }
 
 /// The groups of servers that zones say they are on; only the Bindery that serves them knows all.
-fn groups(things: &[Thing]) -> Groups {
-    let zones = things.iter().filter(|thing| thing.kind == Kind::DnsZone);
+fn groups(objects: &[ListedObject]) -> Groups {
+    let zones = objects.iter().filter(|listed| listed.kind == Kind::DnsZone);
     let places = zones
         .filter_map(|zone| Meta::read(zone.kind, &zone.metadata))
         .flat_map(|meta| meta.owned_zones());

@@ -10,25 +10,25 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 ///
 /// Limits: one entry for each zone that is worked on or waited for.
 #[derive(Default)]
-pub(super) struct Turns(std::sync::Mutex<BTreeMap<Name, Arc<Mutex<()>>>>);
+pub(super) struct ZoneLocks(std::sync::Mutex<BTreeMap<Name, Arc<Mutex<()>>>>);
 
 /// A zone that is worked on until this is dropped.
-pub(super) struct Turn<'a> {
-    turns: &'a Turns,
+pub(super) struct ZoneLock<'a> {
+    locks: &'a ZoneLocks,
     zone: Name,
     held: Option<OwnedMutexGuard<()>>,
 }
 
-impl Turns {
+impl ZoneLocks {
     /// Waits until nobody works on the zone.
     ///
     /// Cancellation: nothing is held.
-    pub(super) async fn take(&self, zone: &Name) -> Turn<'_> {
-        let turn = Arc::clone(self.lock().entry(zone.clone()).or_default());
-        Turn {
-            turns: self,
+    pub(super) async fn take(&self, zone: &Name) -> ZoneLock<'_> {
+        let lock = Arc::clone(self.lock().entry(zone.clone()).or_default());
+        ZoneLock {
+            locks: self,
             zone: zone.clone(),
-            held: Some(turn.lock_owned().await),
+            held: Some(lock.lock_owned().await),
         }
     }
 
@@ -38,14 +38,14 @@ impl Turns {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for ZoneLock<'_> {
     fn drop(&mut self) {
-        let mut turns = self.turns.lock();
+        let mut locks = self.locks.lock();
         self.held = None;
         // Everybody who waits for it holds it too.
-        let is_last = |turn: &Arc<Mutex<()>>| Arc::strong_count(turn) == 1;
-        if turns.get(&self.zone).is_some_and(is_last) {
-            turns.remove(&self.zone);
+        let is_last = |lock: &Arc<Mutex<()>>| Arc::strong_count(lock) == 1;
+        if locks.get(&self.zone).is_some_and(is_last) {
+            locks.remove(&self.zone);
         }
     }
 }
@@ -58,15 +58,15 @@ mod tests {
 
     #[tokio::test]
     async fn one_zone_waits_for_its_turn_and_others_do_not() {
-        let turns = Turns::default();
+        let locks = ZoneLocks::default();
         let name = |text: &str| Name::parse(text).expect("the fixture is a name");
-        let first = turns.take(&name("a.example")).await;
-        assert!(turns.take(&name("b.example")).now_or_never().is_some());
+        let first = locks.take(&name("a.example")).await;
+        assert!(locks.take(&name("b.example")).now_or_never().is_some());
         let same = name("A.example");
-        let mut second = Box::pin(turns.take(&same));
+        let mut second = Box::pin(locks.take(&same));
         assert!((&mut second).now_or_never().is_none());
         drop(first);
         drop(second.await);
-        assert!(turns.lock().is_empty());
+        assert!(locks.lock().is_empty());
     }
 }
