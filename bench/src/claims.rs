@@ -101,6 +101,7 @@ async fn open(engine: &Engine, apex: &Name) -> Result<()> {
         allowed: None,
         serial_floor: None,
         going: None,
+        servers: None,
         noted: None,
     };
     engine.declare_zone(&Group::UNNAMED, declaration);

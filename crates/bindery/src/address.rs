@@ -4,8 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, bail};
-use bindery_core::Group;
-use bindery_core::fleet::{Role, ServerInfo};
+use bindery_core::{Group, Role, ServerInfo};
 use http::Uri;
 use tokio::net::{TcpListener, UdpSocket};
 
@@ -64,11 +63,8 @@ pub(crate) fn name_server(text: &str) -> Result<Given, String> {
             ));
         }
     };
-    let address = host_and_port(address)?.into();
-    Ok(Given {
-        group,
-        info: ServerInfo { address, role },
-    })
+    let info = ServerInfo::at(&host_and_port(address)?, role);
+    Ok(Given { group, info })
 }
 
 /// Whether a text is a label as Kubernetes names things by.

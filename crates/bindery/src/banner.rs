@@ -99,7 +99,7 @@ fn example(scan: &Scan) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use bindery_core::Group;
-    use bindery_core::fleet::Role;
+    use bindery_core::Role;
 
     use super::*;
     use crate::folder::FolderReader;

@@ -46,25 +46,16 @@ pub(crate) fn start(
         namespaces,
     } = setup;
     let readiness = Readiness::default();
-    let stations = groups
-        .values()
-        .flat_map(|servers| std::iter::once(&servers.leader).chain(servers.followers.iter()));
-    for station in stations {
-        let gate = readiness.gate(&format!("the name server {}", station.info.address));
-        let server = (
-            Arc::clone(&station.info.address),
-            Arc::clone(&station.server),
-        );
+    for handle in groups.values().flat_map(Servers::iter) {
+        let gate = readiness.gate(&format!("the name server {}", handle.info.address));
+        let server = (Arc::clone(&handle.info.address), Arc::clone(&handle.server));
         let probe = nameserver::watch_answers(server, gate, base.stop_token());
         base.spawn("name server's probe", probe);
     }
-    let mut settings = Settings {
+    let settings = Settings {
         namespaces,
-        ..Settings::of(&groups)
+        is_after_loss,
     };
-    if is_after_loss {
-        settings = settings.after_loss();
-    }
     let (engine, running) = Engine::start(groups, Limits::default(), &work.stop_token());
     work.spawn("engine", running);
     let controllers = Controllers {

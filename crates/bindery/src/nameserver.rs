@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use bindery_apiserver::System;
 use bindery_bind::NamedSupervisor;
-use bindery_core::fleet::{Role, ServerInfo};
 use bindery_core::{FaultKind, Group, Name};
+use bindery_core::{Role, ServerInfo};
 use bindery_dns::local::Replication;
 use bindery_dns::{Key, SigningClock};
 use bindery_engine::ports::{NameServer, ZoneHost};
@@ -127,7 +127,7 @@ async fn start_group(
     let secondaries = secondaries
         .iter()
         .map(|at| (at, Role::Secondary, secondary()));
-    let mut stations = Vec::new();
+    let mut servers = Vec::new();
     for (index, (address, role, local)) in primaries.chain(secondaries).enumerate() {
         let one = start_one(ServerSetup {
             server: setup.server,
@@ -147,20 +147,13 @@ async fn start_group(
             role,
         });
         running.tasks.push(one.task);
-        stations.push(ServerHandle {
-            info: ServerInfo {
-                address: address.to_string().into(),
-                role,
-            },
+        servers.push(ServerHandle {
+            info: ServerInfo::at(&address.to_string(), role),
             server: one.server,
             host: Some(one.host),
         });
     }
-    let leader = stations.remove(0);
-    Ok(Servers {
-        leader,
-        followers: stations.into(),
-    })
+    Ok(servers.into_iter().collect())
 }
 
 /// What the folder of a server has after its kind: a cluster's name has no dot in it, so no two are the same.

@@ -5,8 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use bindery_core::Group;
-use bindery_core::fleet::{Role, ServerInfo};
+use bindery_core::{Group, Role, ServerInfo};
 use bindery_dns::Key;
 use bindery_engine::supervisor::Supervisor;
 use bindery_engine::{ServerHandle, Servers};
@@ -93,13 +92,8 @@ fn groups(flags: &RunFlags) -> Result<BTreeMap<Group, Servers>> {
 }
 
 /// The first primary leads.
-fn servers(group: &Group, members: &[&ServerInfo], key: &Key) -> Result<Servers> {
-    let station = |info: &ServerInfo| ServerHandle {
-        info: info.clone(),
-        server: Arc::new(bindery_dns::Server::new(&*info.address, Some(key.clone()))),
-        host: None,
-    };
-    let Some(leader) = members.iter().position(|one| one.role == Role::Primary) else {
+fn servers(group: &Group, infos: &[&ServerInfo], key: &Key) -> Result<Servers> {
+    if !infos.iter().any(|one| one.role == Role::Primary) {
         let cluster = group
             .name()
             .map_or_else(String::new, |name| format!("{name}/"));
@@ -107,12 +101,13 @@ fn servers(group: &Group, members: &[&ServerInfo], key: &Key) -> Result<Servers>
             "--nameserver names no primary of {group}, so nobody could take updates; add \
              {cluster}primary=HOST:PORT"
         );
+    }
+    let handle = |info: &&ServerInfo| ServerHandle {
+        info: (*info).clone(),
+        server: Arc::new(bindery_dns::Server::new(&*info.address, Some(key.clone()))),
+        host: None,
     };
-    let others = members.iter().enumerate().filter(|(at, _)| *at != leader);
-    Ok(Servers {
-        leader: station(members[leader]),
-        followers: others.map(|(_, info)| station(info)).collect(),
-    })
+    Ok(infos.iter().map(handle).collect())
 }
 
 /// Whether $KUBECONFIG names a file.
@@ -181,11 +176,9 @@ mod tests {
         let groups = groups(&flags).map_err(|error| format!("{error:#}"))?;
         let leader = |(group, servers): (&Group, &Servers)| {
             let name = group.name().unwrap_or("-");
-            format!(
-                "{name} {} +{}",
-                servers.leader.info.address,
-                servers.followers.len()
-            )
+            let primary = servers.first_primary().expect("there is one");
+            let others = servers.iter().count() - 1;
+            format!("{name} {} +{others}", primary.info.address)
         };
         Ok(groups.iter().map(leader).collect())
     }

@@ -1,57 +1,54 @@
-//! The other servers of a zone: which serial each has, and what to do so that all have the newest.
+//! The servers of a zone beside its leader: which serial each has, and what to do so that all have the newest.
 //!
 //! One primary leads: plans are made against it and changes go to it first. Every other server
 //! follows: primaries are given what the leader has, secondaries fetch it themselves and are looked at.
+//!
+//! A follower that does not answer is out of rotation: nobody waits for it. It comes back when it answers
+//! and has what the leader has.
 
-use std::{sync::Arc, time::Duration};
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
 
 use crate::{
     fault::{Fault, FaultKind},
     record::Serial,
+    server::{Role, ServerId, ServerInfo},
 };
-
-/// What a server does for a zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
-    /// It takes updates.
-    Primary,
-    /// It fetches the zone from primaries.
-    Secondary,
-}
-
-impl Role {
-    /// The word as it stands in a status.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Primary => "primary",
-            Self::Secondary => "secondary",
-        }
-    }
-}
 
 /// Looks that found an old serial before a secondary is told to look for news: a word of the primary
 /// may be lost on the way, and would be repeated much later.
 const REFRESH_AFTER: u32 = 6;
 
-/// A server of every zone.
+/// One visit to one follower. Its answer counts only while the follower still waits for it: one that was
+/// taken out, or moved, meanwhile is another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerInfo {
-    /// Where it listens: `192.0.2.1:53`.
-    pub address: Arc<str>,
-    /// What it does.
-    pub role: Role,
+pub struct Visit {
+    /// Whom it goes to.
+    pub server: ServerId,
+    /// Which visit of this zone it is.
+    pub number: u32,
 }
 
-/// Something to do about one follower, by its position.
+/// Something to do about one follower.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowerTask {
+    /// Whom it is about.
+    pub visit: Visit,
+    /// What is to be done.
+    pub action: FollowerAction,
+}
+
+/// What is to be done about a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FollowerTask {
+pub enum FollowerAction {
     /// Give this primary what the leader has.
-    Sync(usize, Known),
+    Sync(Known),
     /// Ask this secondary for its serial.
-    Probe(usize),
+    Probe,
     /// Tell this secondary to look for news, since it did not by itself, and ask it.
-    Refresh(usize),
+    Refresh,
 }
 
 /// What is known of a primary that is to be given what the leader has.
@@ -61,6 +58,20 @@ pub struct Known {
     pub same: Option<Serial>,
     /// What it had at this serial and the leader did not may be taken away.
     pub sifted: Option<Serial>,
+    /// Whether it led, so that it may have what no other server has.
+    pub past: Past,
+}
+
+/// What a follower was before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Past {
+    /// It followed. An older version than the leader's has nothing new in it.
+    #[default]
+    Followed,
+    /// It led, and everything that it had at this serial is known.
+    Led(Serial),
+    /// It may have led, and nothing of what it has is known.
+    Unknown,
 }
 
 /// How a follower is.
@@ -100,17 +111,30 @@ impl Default for Pace {
     }
 }
 
-/// The followers of one zone.
+/// The followers of one zone, in the order in which servers are named.
 #[derive(Clone, Debug, Default)]
 pub struct Fleet {
     followers: Vec<Follower>,
     target: Option<Serial>,
+    visits: u32,
+}
+
+/// Whether a follower is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rotation {
+    /// It is, and what is served must be on it.
+    In,
+    /// It does not answer; nothing is asked of it until it does.
+    Silent,
+    /// It answers again and is brought to what the leader has.
+    CatchingUp,
 }
 
 #[derive(Clone, Debug)]
 struct Follower {
-    address: Arc<str>,
-    role: Role,
+    info: ServerInfo,
+    rotation: Rotation,
+    past: Past,
     serial: Option<Serial>,
     /// The serial at which it was last known to have what the leader has. Another one was made by
     /// somebody else, even if the leader has the same by now.
@@ -118,31 +142,113 @@ struct Follower {
     /// The serial at which it has nothing of others that the leader lacks.
     sifted: Option<Serial>,
     fault: Option<Fault>,
-    busy: bool,
+    /// The visit whose answer is waited for.
+    visit: Option<u32>,
     attempts: u32,
     not_before: Duration,
     behind_since: Option<Duration>,
 }
 
-impl Fleet {
-    /// A fleet of which nothing is known yet.
-    #[must_use]
-    pub fn new(members: &[ServerInfo]) -> Self {
-        let follower = |info: &ServerInfo| Follower {
-            address: Arc::clone(&info.address),
-            role: info.role,
+impl Follower {
+    fn new(info: &ServerInfo) -> Self {
+        Self {
+            info: info.clone(),
+            rotation: Rotation::In,
+            past: Past::Followed,
             serial: None,
             copied: None,
             sifted: None,
             fault: None,
-            busy: false,
+            visit: None,
             attempts: 0,
             not_before: Duration::ZERO,
             behind_since: None,
-        };
+        }
+    }
+
+    fn fall_silent(&mut self, fault: &Fault, now: Duration) {
+        self.rotation = Rotation::Silent;
+        self.serial = None;
+        self.fault = Some(fault.clone());
+        self.behind_since.get_or_insert(now);
+    }
+}
+
+impl Fleet {
+    /// A fleet of which nothing is known yet.
+    #[must_use]
+    pub fn new<'a>(servers: impl IntoIterator<Item = &'a ServerInfo>) -> Self {
         Self {
-            followers: members.iter().map(follower).collect(),
-            target: None,
+            followers: servers.into_iter().map(Follower::new).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Takes in which followers there are now. Of one that moved or does something else, nothing is known.
+    pub fn set_servers<'a>(
+        &mut self,
+        servers: impl IntoIterator<Item = &'a ServerInfo>,
+        now: Duration,
+    ) {
+        let mut before = std::mem::take(&mut self.followers);
+        let is_new = self.target.is_some();
+        let follower = |info: &ServerInfo| {
+            let known = before.iter().position(|one| one.info == *info);
+            if let Some(at) = known {
+                return before.swap_remove(at);
+            }
+            let mut follower = Follower::new(info);
+            follower.behind_since = is_new.then_some(now);
+            follower
+        };
+        self.followers = servers.into_iter().map(follower).collect();
+    }
+
+    /// One of the followers leads from now on, and no serial stands for the same on two servers before it
+    /// was read. The one that led follows, if there is still such a server.
+    pub fn change_leader(
+        &mut self,
+        leader: &ServerId,
+        former: Option<(&ServerInfo, Past)>,
+        now: Duration,
+    ) {
+        self.followers.retain(|one| one.info.id != *leader);
+        self.target = None;
+        self.forget_copies();
+        for follower in &mut self.followers {
+            // Its answer would speak of what the former leader had.
+            follower.visit = None;
+            follower.serial = None;
+            follower.behind_since.get_or_insert(now);
+            follower.not_before = now;
+        }
+        if let Some((info, past)) = former {
+            let mut follower = Follower::new(info);
+            follower.past = past;
+            follower.rotation = Rotation::CatchingUp;
+            follower.behind_since = Some(now);
+            self.followers.push(follower);
+        }
+    }
+
+    /// A server does not answer: nobody waits for it.
+    pub fn fall_silent(&mut self, server: &ServerId, fault: &Fault, now: Duration) {
+        if let Some(follower) = self.find(server) {
+            follower.fall_silent(fault, now);
+        }
+    }
+
+    /// A server answers again: it is brought to what the leader has at once.
+    pub fn answer(&mut self, server: &ServerId, now: Duration) {
+        let Some(follower) = self.find(server) else {
+            return;
+        };
+        if follower.rotation == Rotation::Silent {
+            follower.rotation = Rotation::CatchingUp;
+        }
+        if follower.fault.is_some() {
+            follower.attempts = 0;
+            follower.not_before = now;
         }
     }
 
@@ -173,13 +279,13 @@ impl Fleet {
 
     /// A primary has records, at this serial, that the leader lacks. Where none of them is to be kept they
     /// may go; else it is looked at again when the leader has them too.
-    pub fn differs(&mut self, index: usize, sifted: Option<Serial>, now: Duration) {
-        if let Some(follower) = self.followers.get_mut(index) {
+    pub fn differs(&mut self, visit: &Visit, sifted: Option<Serial>, now: Duration) {
+        if let Some(follower) = self.visited(visit) {
             follower.sifted = sifted;
             // A serial would say that it has what the leader has.
             follower.serial = None;
             follower.fault = None;
-            follower.busy = false;
+            follower.visit = None;
             follower.behind_since.get_or_insert(now);
             follower.not_before = now;
         }
@@ -192,48 +298,44 @@ impl Fleet {
         serials.reduce(|one, other| if other.newer_than(one) { other } else { one })
     }
 
-    /// A server answers again: whoever could not be asked is asked at once.
-    pub fn revive(&mut self, now: Duration) {
-        for follower in &mut self.followers {
-            if follower.fault.is_some() {
-                follower.not_before = now;
-            }
-        }
-    }
-
-    /// The next thing to do, which must be answered with [`Self::complete`].
+    /// The next thing to do, which must be answered with [`Self::complete`] or [`Self::differs`].
     pub fn next(&mut self, now: Duration) -> Option<FollowerTask> {
         self.target?;
-        let due = |one: &Follower| !one.busy && one.not_before <= now;
-        let index = self.followers.iter().position(due)?;
-        let follower = &mut self.followers[index];
-        follower.busy = true;
-        Some(match follower.role {
-            Role::Primary => FollowerTask::Sync(
-                index,
-                Known {
-                    same: follower.copied,
-                    sifted: follower.sifted.take(),
-                },
-            ),
-            Role::Secondary if follower.attempts >= REFRESH_AFTER => FollowerTask::Refresh(index),
-            Role::Secondary => FollowerTask::Probe(index),
-        })
+        let due = |one: &&mut Follower| {
+            one.visit.is_none() && one.not_before <= now && one.rotation != Rotation::Silent
+        };
+        let follower = self.followers.iter_mut().find(due)?;
+        self.visits = self.visits.wrapping_add(1);
+        follower.visit = Some(self.visits);
+        let action = match follower.info.role {
+            Role::Primary => FollowerAction::Sync(Known {
+                same: follower.copied,
+                sifted: follower.sifted.take(),
+                past: follower.past,
+            }),
+            Role::Secondary if follower.attempts >= REFRESH_AFTER => FollowerAction::Refresh,
+            Role::Secondary => FollowerAction::Probe,
+        };
+        let visit = Visit {
+            server: follower.info.id.clone(),
+            number: self.visits,
+        };
+        Some(FollowerTask { visit, action })
     }
 
-    /// Takes in which serial a follower has now.
+    /// Takes in which serial a follower has now. The answer of a visit that nobody waits for is dropped.
     pub fn complete(
         &mut self,
-        index: usize,
+        visit: &Visit,
         result: Result<Serial, Fault>,
         pace: &Pace,
         now: Duration,
     ) {
         let target = self.target;
-        let Some(follower) = self.followers.get_mut(index) else {
+        let Some(follower) = self.visited(visit) else {
             return;
         };
-        follower.busy = false;
+        follower.visit = None;
         match result {
             Ok(serial) => {
                 follower.serial = Some(serial);
@@ -249,6 +351,8 @@ impl Fleet {
             }
         }
         if follower.serial.is_some() && follower.serial == target {
+            follower.rotation = Rotation::In;
+            follower.past = Past::Followed;
             follower.attempts = 0;
             follower.behind_since = None;
             follower.not_before = now + pace.idle;
@@ -264,7 +368,8 @@ impl Fleet {
     #[must_use]
     pub fn wake(&self) -> Option<Duration> {
         self.target?;
-        let idle = self.followers.iter().filter(|one| !one.busy);
+        let waits = |one: &&Follower| one.visit.is_none() && one.rotation != Rotation::Silent;
+        let idle = self.followers.iter().filter(waits);
         idle.map(|one| one.not_before).min()
     }
 
@@ -279,22 +384,55 @@ impl Fleet {
             .reduce(|one, other| if other.newer_than(one) { other } else { one })
     }
 
-    /// Whether every follower has this serial or a later one of the leader. One that is ahead of the leader
-    /// has something else.
+    /// Whether every follower in rotation has this serial or a later one of the leader. One that is ahead of
+    /// the leader has something else.
     #[must_use]
     pub fn has(&self, serial: Serial) -> bool {
+        let mut waited = self.followers.iter();
+        waited.all(|one| one.rotation != Rotation::In || self.is_at(one, serial))
+    }
+
+    /// The same of all that may lead some day, in rotation or not: what an older one still has would come
+    /// back with it.
+    #[must_use]
+    pub fn leaders_have(&self, serial: Serial) -> bool {
+        let mut leaders = self.followers.iter();
+        self.has(serial)
+            && leaders.all(|one| one.info.role != Role::Primary || self.is_at(one, serial))
+    }
+
+    fn is_at(&self, follower: &Follower, serial: Serial) -> bool {
         let is_ahead = |has: Serial| self.target.is_some_and(|target| has.newer_than(target));
-        self.followers.iter().all(|one| {
-            one.serial
-                .is_some_and(|has| (has == serial || has.newer_than(serial)) && !is_ahead(has))
-        })
+        let has = |has: Serial| (has == serial || has.newer_than(serial)) && !is_ahead(has);
+        follower.serial.is_some_and(has)
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.followers.is_empty()
+    }
+
+    /// Whether some follower is in rotation.
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        let mut followers = self.followers.iter();
+        followers.any(|one| one.rotation == Rotation::In && one.serial.is_some())
+    }
+
+    /// Whether a server that may have led, and of which nothing is known, was not brought in line yet.
+    #[must_use]
+    pub fn has_unknown(&self) -> bool {
+        self.followers.iter().any(|one| one.past == Past::Unknown)
     }
 
     /// Whether all is well, and known to be so of this follower.
     #[must_use]
-    pub fn expects(&self, index: usize, serial: Serial) -> bool {
-        let follower = self.followers.get(index);
-        let known = follower.is_some_and(|one| one.serial == Some(serial) && one.fault.is_none());
+    pub fn expects(&self, visit: &Visit, serial: Serial) -> bool {
+        let mut known = self.followers.iter();
+        let known = known.any(|one| {
+            one.info.id == visit.server && one.serial == Some(serial) && one.fault.is_none()
+        });
         known && self.is_current()
     }
 
@@ -304,11 +442,31 @@ impl Fleet {
         self.states().all(|one| one.current)
     }
 
-    /// What to say about the first follower that is behind for longer than the grace.
+    /// Why the first follower that does not answer is out of rotation.
+    #[must_use]
+    pub fn silence(&self) -> Option<&Fault> {
+        let mut followers = self.followers.iter();
+        let silent = followers.find(|one| one.rotation == Rotation::Silent)?;
+        silent.fault.as_ref()
+    }
+
+    /// The serial that a follower was last seen to have.
+    #[must_use]
+    pub fn serial(&self, server: &ServerId) -> Option<Serial> {
+        let mut followers = self.followers.iter();
+        followers.find(|one| one.info.id == *server)?.serial
+    }
+
+    /// What to say about the first follower that answers and is behind for longer than the grace.
     #[must_use]
     pub fn lateness(&self, pace: &Pace, now: Duration, leader: Option<Serial>) -> Option<Fault> {
-        let is_late = |one: &&Follower| one.behind_since.is_some_and(|at| now >= at + pace.grace);
-        let late = self.followers.iter().find(is_late)?;
+        let is_late = |one: &Follower| one.behind_since.is_some_and(|at| now >= at + pace.grace);
+        let late = |rotation| {
+            let mut followers = self.followers.iter();
+            followers.find(|one| one.rotation == rotation && is_late(one))
+        };
+        // First those that are waited for.
+        let late = late(Rotation::In).or_else(|| late(Rotation::CatchingUp))?;
         if let Some(fault) = &late.fault {
             return Some(Fault::new(FaultKind::Behind, fault.message.clone()));
         }
@@ -320,8 +478,8 @@ impl Fleet {
             FaultKind::Behind,
             format!(
                 "the {} {} has serial{has}, not{wants}: see whether it reaches the primary",
-                late.role.as_str(),
-                late.address
+                late.info.role.as_str(),
+                late.info.address
             ),
         ))
     }
@@ -329,126 +487,35 @@ impl Fleet {
     /// When the first follower that is behind has used up its grace.
     #[must_use]
     pub fn grace_ends(&self, pace: &Pace) -> Option<Duration> {
-        let since = self.followers.iter().filter_map(|one| one.behind_since);
+        let answering = self.followers.iter();
+        let answering = answering.filter(|one| one.rotation != Rotation::Silent);
+        let since = answering.filter_map(|one| one.behind_since);
         since.min().map(|since| since + pace.grace)
     }
 
-    /// The positions of those that do not have the leader's serial.
-    pub fn behind(&self) -> impl Iterator<Item = usize> {
-        let followers = self.followers.iter().enumerate();
-        followers
-            .filter(|(_, one)| self.target.is_some() && one.serial != self.target)
-            .map(|(position, _)| position)
+    /// Those that do not have the leader's serial.
+    pub fn behind(&self) -> impl Iterator<Item = &ServerId> {
+        let followers = self.followers.iter();
+        let is_behind = |one: &&Follower| self.target.is_some() && one.serial != self.target;
+        followers.filter(is_behind).map(|one| &one.info.id)
     }
 
     /// How each follower is, in their order.
     pub fn states(&self) -> impl Iterator<Item = FollowerState> {
         self.followers.iter().map(|one| FollowerState {
-            info: ServerInfo {
-                address: Arc::clone(&one.address),
-                role: one.role,
-            },
+            info: one.info.clone(),
             serial: one.serial,
             current: one.serial.is_some() && one.serial == self.target,
             fault: one.fault.clone(),
         })
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PACE: Pace = Pace {
-        first: Duration::from_millis(2),
-        behind_max: Duration::from_secs(1),
-        idle: Duration::from_secs(10),
-        grace: Duration::from_secs(1),
-    };
-
-    fn at(millis: u64) -> Duration {
-        Duration::from_millis(millis)
+    fn find(&mut self, server: &ServerId) -> Option<&mut Follower> {
+        self.followers.iter_mut().find(|one| one.info.id == *server)
     }
 
-    fn of(roles: &[Role]) -> Fleet {
-        let info = |role: &Role| ServerInfo {
-            address: "192.0.2.1:53".into(),
-            role: *role,
-        };
-        Fleet::new(&roles.iter().map(info).collect::<Vec<_>>())
-    }
-
-    fn fleet() -> Fleet {
-        of(&[Role::Primary, Role::Secondary])
-    }
-
-    #[test]
-    fn nothing_is_done_before_the_lead_has_a_serial() {
-        let mut fleet = fleet();
-        assert_eq!(fleet.next(at(0)), None);
-        assert_eq!(fleet.wake(), None);
-    }
-
-    #[test]
-    fn every_follower_is_visited_once_at_a_time_until_it_has_the_serial() {
-        let mut fleet = fleet();
-        fleet.aim(Serial(5), at(0));
-        assert_eq!(
-            fleet.next(at(0)),
-            Some(FollowerTask::Sync(0, Known::default()))
-        );
-        assert_eq!(fleet.next(at(0)), Some(FollowerTask::Probe(1)));
-        assert_eq!(fleet.next(at(0)), None);
-        fleet.complete(0, Ok(Serial(5)), &PACE, at(1));
-        fleet.complete(1, Ok(Serial(4)), &PACE, at(1));
-        assert!(!fleet.has(Serial(5)) && fleet.has(Serial(4)));
-        assert_eq!(fleet.next(at(2)), None);
-        assert_eq!(fleet.next(at(3)), Some(FollowerTask::Probe(1)));
-        fleet.complete(1, Ok(Serial(5)), &PACE, at(4));
-        assert!(fleet.is_current());
-        assert_eq!(fleet.wake(), Some(at(10_001)));
-    }
-
-    #[test]
-    fn waiting_grows_to_a_bound_and_begins_anew_with_a_new_serial() {
-        let mut fleet = of(&[Role::Secondary]);
-        fleet.aim(Serial(5), at(0));
-        for round in 0..40 {
-            let now = at(10_000 * round);
-            let wanted = if round < 6 {
-                FollowerTask::Probe(0)
-            } else {
-                FollowerTask::Refresh(0)
-            };
-            assert_eq!(fleet.next(now), Some(wanted));
-            let fault = Fault::new(FaultKind::Unreachable, "down");
-            fleet.complete(0, Err(fault), &PACE, now);
-            assert!(fleet.wake() <= Some(now + PACE.behind_max));
-        }
-        fleet.aim(Serial(6), at(400_000));
-        assert_eq!(fleet.next(at(400_000)), Some(FollowerTask::Probe(0)));
-    }
-
-    #[test]
-    fn a_follower_that_is_ahead_is_noticed() {
-        let mut fleet = fleet();
-        fleet.aim(Serial(5), at(0));
-        fleet.complete(0, Ok(Serial(7)), &PACE, at(0));
-        fleet.complete(1, Ok(Serial(9)), &PACE, at(0));
-        assert_eq!(fleet.ahead(), Some(Serial(9)));
-        fleet.aim(Serial(10), at(1));
-        assert_eq!(fleet.ahead(), None);
-    }
-
-    #[test]
-    fn a_laggard_is_named_after_a_grace() {
-        let mut fleet = of(&[Role::Secondary]);
-        fleet.aim(Serial(5), at(0));
-        fleet.complete(0, Ok(Serial(4)), &PACE, at(10));
-        assert_eq!(fleet.lateness(&PACE, at(20), None), None);
-        assert_eq!(fleet.grace_ends(&PACE), Some(at(1_000)));
-        let told = fleet.lateness(&PACE, at(1_000), Some(Serial(5)));
-        let told = told.expect("it is late").message;
-        assert!(told.contains("192.0.2.1:53 has serial 4, not 5"), "{told}");
+    fn visited(&mut self, visit: &Visit) -> Option<&mut Follower> {
+        self.find(&visit.server)
+            .filter(|one| one.visit == Some(visit.number))
     }
 }

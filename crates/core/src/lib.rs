@@ -20,6 +20,7 @@ pub mod backoff;
 pub mod fault;
 pub mod fleet;
 pub mod group;
+pub mod server;
 
 pub mod claim;
 pub mod delta;
@@ -45,4 +46,5 @@ pub use record::{
     Caa, DataProblem, Record, RecordData, RecordKey, RecordSet, RecordType, Serial, Soa, Text,
 };
 pub use selector::{Index, LabelIndex, Selector};
+pub use server::{Role, ServerId, ServerInfo};
 pub use small_set::SmallSet;

@@ -15,7 +15,7 @@ mod noted;
 mod own;
 mod protocol;
 mod receipts;
-mod silence;
+mod servers;
 mod steps;
 
 #[cfg(test)]
@@ -32,12 +32,13 @@ use crate::{
     claim::{Adoption, Claim, Declaration, Kept},
     compact::compact,
     fault::Fault,
-    fleet::{Fleet, ServerInfo},
+    fleet::Fleet,
     group::Group,
     merge::{Contender, Loser, merge},
     name::Name,
     object::{Id, ObjectRef},
     record::{Record, RecordData, RecordKey, RecordSet, RecordType, Serial},
+    server::{ServerId, ServerInfo},
     small_set::SmallSet,
     tracker::Parent,
 };
@@ -53,6 +54,7 @@ pub use self::{
         ZoneDeclaration,
     },
     receipts::{ClaimReceipt, ClaimStatus, Receipt, Withdrawal, ZoneReceipt, ZoneState},
+    servers::Term,
 };
 
 /// The zones of one group of servers and everything that objects ask of them.
@@ -61,8 +63,8 @@ pub struct Zones {
     limits: Limits,
     /// Which servers these are.
     group: Group,
-    /// The servers beside the leader, the same for every zone.
-    followers: Vec<ServerInfo>,
+    /// The servers of every zone, in the order in which they are named.
+    servers: Vec<ServerInfo>,
     known: BTreeMap<Name, Zone>,
     owners: BTreeMap<Id, Box<Kept>>,
     /// Claims that their objects do not carry yet, by position; nothing of them is written.
@@ -77,8 +79,8 @@ pub struct Zones {
     zone_news: BTreeSet<Name>,
     work: BTreeSet<Name>,
     timers: BTreeSet<(Duration, Name)>,
-    /// Servers that do not answer, by position, the leader being 0.
-    silent: BTreeMap<usize, Fault>,
+    /// Servers that do not answer.
+    silent: BTreeMap<ServerId, Fault>,
     departures: leaving::Departures,
 }
 
@@ -142,6 +144,10 @@ struct Zone {
     missing_since: Option<Duration>,
     /// What the zone object itself puts into the zone.
     own: own::Own,
+    /// The server that plans are made against and that changes go to first.
+    leader: Option<ServerInfo>,
+    /// How often another server began to lead.
+    term: u32,
     /// The other servers.
     fleet: Fleet,
     /// What waits for them.
@@ -168,12 +174,12 @@ struct Quarantined {
 }
 
 impl Zones {
-    /// An empty state with its limits, for zones on one server and these others.
+    /// An empty state with its limits, for zones on these servers.
     #[must_use]
-    pub fn new(limits: Limits, followers: Vec<ServerInfo>) -> Self {
+    pub fn new(limits: Limits, servers: Vec<ServerInfo>) -> Self {
         Self {
             limits,
-            followers,
+            servers,
             ..Self::default()
         }
     }
@@ -190,8 +196,8 @@ impl Zones {
         let zone = self.known.entry(name.clone()).or_default();
         let reopened = zone.declared.is_none();
         if reopened {
-            zone.fleet = Fleet::new(&self.followers);
             zone.guard = guard::Guard::default();
+            zone.fleet = Fleet::default();
         }
         let going = declaration.going;
         if let (Some(before), Some(_)) = (&zone.declared, going) {
@@ -228,6 +234,7 @@ impl Zones {
         for own in renamed {
             self.remerge(&name, &own);
         }
+        self.seat(&name, Duration::ZERO);
         self.departures.note(&name, going);
         self.zone_news.insert(name.clone());
         self.work.insert(name);

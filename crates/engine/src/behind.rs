@@ -3,76 +3,76 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bindery_core::{Name, fleet::ServerInfo};
+use bindery_core::{Name, Role, ServerId, ServerInfo};
 
-/// The followers, and the zones in which some of them are behind.
+/// The servers of a group, and the zones in which some of them are behind.
 ///
 /// Limits: one entry per zone in which a server is behind.
-#[derive(Debug)]
-pub(crate) struct Behind {
-    followers: Box<[ServerInfo]>,
-    zones: Mutex<BTreeMap<Name, Vec<usize>>>,
+#[derive(Debug, Default)]
+pub(crate) struct Behind(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    servers: Vec<ServerInfo>,
+    zones: BTreeMap<Name, Vec<ServerId>>,
 }
 
 impl Behind {
-    pub(crate) fn new(followers: Box<[ServerInfo]>) -> Self {
-        Self {
-            followers,
-            zones: Mutex::default(),
-        }
+    /// Takes in which servers there are.
+    pub(crate) fn set_servers(&self, servers: Vec<ServerInfo>) {
+        self.lock().servers = servers;
     }
 
     /// Whether there is nobody who could be behind.
     pub(crate) fn is_idle(&self) -> bool {
-        self.followers.is_empty()
+        self.lock().servers.len() < 2
     }
 
-    /// Takes in which followers, by their position, are behind in a zone.
-    pub(crate) fn note(&self, zone: &Name, positions: Vec<usize>) {
-        let mut zones = self.lock();
-        if positions.is_empty() {
+    /// Takes in which servers are behind in a zone.
+    pub(crate) fn note(&self, zone: &Name, servers: Vec<ServerId>) {
+        let zones = &mut self.lock().zones;
+        if servers.is_empty() {
             zones.remove(zone);
         } else {
-            zones.insert(zone.clone(), positions);
+            zones.insert(zone.clone(), servers);
         }
     }
 
-    /// In how many zones each follower is behind.
+    /// In how many zones each server is behind that does not lead them all.
     pub(crate) fn counts(&self) -> Vec<(ServerInfo, usize)> {
-        let zones = self.lock();
-        let followers = self.followers.iter().enumerate();
-        followers
-            .map(|(position, info)| {
-                let behind = zones.values().filter(|one| one.contains(&position));
-                (info.clone(), behind.count())
-            })
+        let State { servers, zones } = &*self.lock();
+        let first = servers.iter().position(|one| one.role == Role::Primary);
+        let counts = servers.iter().enumerate().map(|(position, info)| {
+            let behind = zones.values().filter(|one| one.contains(&info.id)).count();
+            (position, info, behind)
+        });
+        counts
+            .filter(|(position, _, behind)| Some(*position) != first || *behind > 0)
+            .map(|(_, info, behind)| (info.clone(), behind))
             .collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, Vec<usize>>> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         // No code that can panic runs under the lock; a poisoned one holds a sound state.
-        self.zones.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use bindery_core::fleet::Role;
-
     use super::*;
 
     #[test]
     fn zones_are_counted_for_each_server() {
-        let info = |address: &str| ServerInfo {
-            address: address.into(),
-            role: Role::Secondary,
-        };
-        let behind = Behind::new(Box::new([info("one"), info("two")]));
+        let info = |address, role| ServerInfo::at(address, role);
+        let (one, two) = (info("one", Role::Secondary), info("two", Role::Secondary));
+        let behind = Behind::default();
+        behind.set_servers(vec![info("zero", Role::Primary), one.clone(), two.clone()]);
         let name = |text: &str| Name::parse(text).expect("the fixture is a name");
-        behind.note(&name("a.example"), vec![0, 1]);
-        behind.note(&name("b.example"), vec![1]);
-        assert_eq!(behind.counts(), [(info("one"), 1), (info("two"), 2)]);
+        behind.note(&name("a.example"), vec![one.id.clone(), two.id.clone()]);
+        behind.note(&name("b.example"), vec![two.id.clone()]);
+        assert_eq!(behind.counts(), [(one.clone(), 1), (two.clone(), 2)]);
         behind.note(&name("a.example"), Vec::new());
-        assert_eq!(behind.counts(), [(info("one"), 0), (info("two"), 1)]);
+        assert_eq!(behind.counts(), [(one, 0), (two, 1)]);
     }
 }

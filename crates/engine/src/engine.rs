@@ -7,68 +7,18 @@ use std::{
 
 use bindery_core::{
     Declaration, Fault, FaultKind, Group, GroupDeclaration, Id, Name, ObjectRef, Placements,
-    ZoneKey,
-    fleet::{Role, ServerInfo},
+    ServerInfo, ZoneKey,
     zones::{
         ClaimReceipt, ClaimStatus, Going, Limits, Receipt, Withdrawal, ZoneDeclaration, ZoneReceipt,
     },
 };
-use futures::future::join_all;
-use tokio::time::Instant;
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    behind::Behind,
-    metrics::Metrics,
-    ports::{NameServer, ZoneHost},
-    queue::KeyedQueue,
-    runner::Runner,
+    behind::Behind, metrics::Metrics, queue::KeyedQueue, runner::Runner, servers::Servers,
 };
-
-/// One name server.
-#[derive(Clone)]
-pub struct ServerHandle {
-    /// Its address and what it does.
-    pub info: ServerInfo,
-    /// Where updates go and answers come from.
-    pub server: Arc<dyn NameServer>,
-    /// Who creates zones, where Bindery manages the server.
-    pub host: Option<Arc<dyn ZoneHost>>,
-}
-
-/// The servers of a group, the same for every zone in it.
-#[derive(Clone)]
-pub struct Servers {
-    /// The primary that plans are made against and that changes go to first.
-    pub leader: ServerHandle,
-    /// All others.
-    pub followers: Arc<[ServerHandle]>,
-}
-
-impl Servers {
-    /// A single primary.
-    #[must_use]
-    pub fn one(
-        address: &str,
-        server: Arc<dyn NameServer>,
-        host: Option<Arc<dyn ZoneHost>>,
-    ) -> Self {
-        let info = ServerInfo {
-            address: address.into(),
-            role: Role::Primary,
-        };
-        Self {
-            leader: ServerHandle { info, server, host },
-            followers: Arc::new([]),
-        }
-    }
-
-    /// As the only group, which every zone is on.
-    #[must_use]
-    pub fn alone(self) -> BTreeMap<Group, Self> {
-        BTreeMap::from([(Group::UNNAMED, self)])
-    }
-}
 
 /// What a listener is told: level, not edge. A newer event of the same object replaces one that was
 /// not taken yet.
@@ -82,7 +32,9 @@ pub type ZoneReceipts = KeyedQueue<ZoneKey, ZoneReceipt>;
 pub struct Engine(Arc<Shared>);
 
 pub(crate) struct Shared {
-    pub(crate) groups: BTreeMap<Group, GroupHandle>,
+    groups: Mutex<BTreeMap<Group, Arc<GroupHandle>>>,
+    /// Groups that nobody works for yet.
+    new_groups: KeyedQueue<Group, ()>,
     placements: Mutex<Placements>,
     listeners: Mutex<Vec<(Concern, Receipts)>>,
     pub(crate) zone_listeners: Mutex<Vec<ZoneReceipts>>,
@@ -90,39 +42,61 @@ pub(crate) struct Shared {
     /// Zones of which a plan is held.
     pub(crate) held: Mutex<BTreeSet<ZoneKey>>,
     pub(crate) opened: CancellationToken,
+    /// How often the servers of some group changed.
+    changes: watch::Sender<u64>,
 }
 
-/// Where one group of servers is spoken to.
+/// Where one group of servers is spoken to. What is declared to a group without servers waits here.
 pub(crate) struct GroupHandle {
-    pub(crate) inbox: KeyedQueue<Subject, Input>,
+    pub(crate) inbox: KeyedQueue<InputKey, Input>,
+    pub(crate) servers: watch::Sender<Servers>,
     pub(crate) behind: Behind,
 }
 
 impl GroupHandle {
-    fn new(servers: &Servers) -> Self {
-        let followers = servers.followers.iter();
+    fn new(servers: Servers) -> Self {
         Self {
             inbox: KeyedQueue::default(),
-            behind: Behind::new(followers.map(|one| one.info.clone()).collect()),
+            behind: Behind::default(),
+            servers: watch::Sender::new(servers),
         }
+    }
+
+    fn tell(&self, input: Input) {
+        self.inbox.push(input.key(), input);
     }
 }
 
 type Concern = Box<dyn Fn(&ObjectRef) -> bool + Send + Sync>;
 
+/// What an input is about; a newer one about the same replaces one that waits.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Subject {
+pub(crate) enum InputKey {
     Zone(Name),
     Object(Id),
 }
 
+/// Something that a group of servers is told.
 pub(crate) enum Input {
     DeclareZone(ZoneDeclaration),
-    UndeclareZone,
-    HoldZone,
-    AwaitZone,
+    UndeclareZone(Name),
+    HoldZone(Name),
+    AwaitZone(Name),
     Declare(Declaration),
-    Forget,
+    Forget(Id),
+}
+
+impl Input {
+    fn key(&self) -> InputKey {
+        match self {
+            Self::DeclareZone(declaration) => InputKey::Zone(declaration.zone.clone()),
+            Self::UndeclareZone(zone) | Self::HoldZone(zone) | Self::AwaitZone(zone) => {
+                InputKey::Zone(zone.clone())
+            }
+            Self::Declare(declaration) => InputKey::Object(Id::clone(&declaration.owner)),
+            Self::Forget(owner) => InputKey::Object(Id::clone(owner)),
+        }
+    }
 }
 
 impl Engine {
@@ -133,27 +107,60 @@ impl Engine {
         limits: Limits,
         stop: &CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
-        let handles = groups
-            .iter()
-            .map(|(group, servers)| (group.clone(), GroupHandle::new(servers)));
+        let handle = |(group, servers)| (group, Arc::new(GroupHandle::new(servers)));
+        let new_groups = KeyedQueue::default();
+        for group in groups.keys() {
+            new_groups.push(group.clone(), ());
+        }
         let engine = Self(Arc::new(Shared {
-            groups: handles.collect(),
+            groups: Mutex::new(groups.into_iter().map(handle).collect()),
+            new_groups,
             placements: Mutex::default(),
             listeners: Mutex::default(),
             zone_listeners: Mutex::default(),
             metrics: Metrics::default(),
             held: Mutex::default(),
             opened: CancellationToken::new(),
+            changes: watch::Sender::new(0),
         }));
-        let started = Instant::now();
-        let runner = |(group, servers)| {
-            let runner = Runner::new(Arc::clone(&engine.0), (group, servers), limits, started);
-            runner.run(stop.clone())
-        };
-        let runners: Vec<_> = groups.into_iter().map(runner).collect();
-        (engine, async {
-            join_all(runners).await;
-        })
+        let running = run(Arc::clone(&engine.0), limits, stop.clone());
+        (engine, running)
+    }
+
+    /// Replaces the servers of a group, while it is worked on. Each is known by its id: one that stays
+    /// where it is goes on as before, with another key too; one that moved is taken for a new one.
+    ///
+    /// What was declared to a group that had no servers begins now.
+    pub fn set_servers(&self, group: &Group, servers: Servers) {
+        let handle = self.0.group(group);
+        // Nobody else sends on this channel, so the runner sees the last of them.
+        handle.servers.send_replace(servers);
+        self.0.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// Tells when the servers of some group changed.
+    #[must_use]
+    pub fn server_changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+
+    /// The groups that have servers, with them.
+    #[must_use]
+    pub fn groups(&self) -> BTreeMap<Group, Servers> {
+        let groups = lock(&self.0.groups);
+        let served = groups.iter().map(|(group, handle)| {
+            let servers = handle.servers.borrow().clone();
+            (group.clone(), servers)
+        });
+        served.filter(|(_, servers)| !servers.is_empty()).collect()
+    }
+
+    /// The servers of a group, if it has any.
+    #[must_use]
+    pub fn servers(&self, group: &Group) -> Option<Servers> {
+        let groups = lock(&self.0.groups);
+        let servers = groups.get(group)?.servers.borrow().clone();
+        Some(servers).filter(|servers| !servers.is_empty())
     }
 
     /// Lets the engine begin with everything that was declared until now, taken in at once.
@@ -164,52 +171,40 @@ impl Engine {
         self.0.opened.cancel();
     }
 
-    /// Declares a zone on a group of servers, or declares it anew. On servers that are not there,
-    /// nothing comes of it.
+    /// Declares a zone on a group of servers, or declares it anew. Where no server of the group is known
+    /// yet, it waits.
     pub fn declare_zone(&self, group: &Group, declaration: ZoneDeclaration) {
-        if let Some(handle) = self.0.groups.get(group) {
-            let subject = Subject::Zone(declaration.zone.clone());
-            handle.inbox.push(subject, Input::DeclareZone(declaration));
-        }
+        self.0.group(group).tell(Input::DeclareZone(declaration));
     }
 
     /// Takes a zone back; its listeners hear [`bindery_core::zones::ZoneState::Gone`] in the end.
     pub fn undeclare_zone(&self, zone: ZoneKey) {
-        if let Some(handle) = self.0.groups.get(&zone.group) {
-            handle
-                .inbox
-                .push(Subject::Zone(zone.name), Input::UndeclareZone);
-        }
+        let handle = self.0.group(&zone.group);
+        handle.tell(Input::UndeclareZone(zone.name));
     }
 
     /// An object has a zone and cannot declare it yet: until it is declared or undeclared, nothing in it is
     /// taken for gone.
     pub fn await_zone(&self, zone: ZoneKey) {
-        if let Some(handle) = self.0.groups.get(&zone.group) {
-            handle
-                .inbox
-                .push(Subject::Zone(zone.name), Input::AwaitZone);
-        }
+        self.0.group(&zone.group).tell(Input::AwaitZone(zone.name));
     }
 
     /// Something happened to the object of a zone: until it is declared again, nothing goes from it.
     pub fn hold_zone(&self, zone: ZoneKey) {
-        if let Some(handle) = self.0.groups.get(&zone.group) {
-            // A declaration that waits is not lost.
-            handle
-                .inbox
-                .merge(Subject::Zone(zone.name), |waiting| match waiting {
-                    Some(Input::DeclareZone(mut declaration)) => {
-                        declaration.going = Some(Going::Unsaid);
-                        Input::DeclareZone(declaration)
-                    }
-                    Some(Input::UndeclareZone) => Input::UndeclareZone,
-                    Some(
-                        Input::HoldZone | Input::AwaitZone | Input::Declare(_) | Input::Forget,
-                    )
-                    | None => Input::HoldZone,
-                });
-        }
+        let handle = self.0.group(&zone.group);
+        let key = InputKey::Zone(zone.name.clone());
+        // A declaration that waits is not lost.
+        handle.inbox.merge(key, |waiting| match waiting {
+            Some(Input::DeclareZone(mut declaration)) => {
+                declaration.going = Some(Going::Unsaid);
+                Input::DeclareZone(declaration)
+            }
+            Some(Input::UndeclareZone(zone)) => Input::UndeclareZone(zone),
+            Some(
+                Input::HoldZone(_) | Input::AwaitZone(_) | Input::Declare(_) | Input::Forget(_),
+            )
+            | None => Input::HoldZone(zone.name),
+        });
     }
 
     /// Replaces everything that one object asks for, or still has, in any group of servers.
@@ -221,13 +216,12 @@ impl Engine {
             self.0.forget(&first.owner, &left);
         }
         for (group, declaration) in parts {
-            let subject = Subject::Object(Id::clone(&declaration.owner));
-            match self.0.groups.get(&group) {
-                Some(handle) => handle.inbox.push(subject, Input::Declare(declaration)),
-                None => self
-                    .0
-                    .tell(placements.receive(&group, unserved(&group, declaration))),
+            let handle = self.0.group(&group);
+            if handle.servers.borrow().is_empty() {
+                let receipt = unserved(&group, &declaration);
+                self.0.tell(placements.receive(&group, receipt));
             }
+            handle.tell(Input::Declare(declaration));
         }
     }
 
@@ -263,11 +257,8 @@ impl Engine {
     /// How many zones and objects wait to be taken in.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.0
-            .groups
-            .values()
-            .map(|handle| handle.inbox.len())
-            .sum()
+        let groups = lock(&self.0.groups);
+        groups.values().map(|handle| handle.inbox.len()).sum()
     }
 
     /// In how many zones a plan is held.
@@ -279,7 +270,8 @@ impl Engine {
     /// Every server but the leaders, and in how many zones it does not have the leader's serial.
     #[must_use]
     pub fn behind(&self) -> Vec<(ServerInfo, usize)> {
-        let handles = self.0.groups.values();
+        let groups = lock(&self.0.groups);
+        let handles = groups.values();
         handles.flat_map(|handle| handle.behind.counts()).collect()
     }
 }
@@ -290,10 +282,21 @@ impl Shared {
     }
 
     fn forget(&self, owner: &Id, groups: &[Group]) {
-        for handle in groups.iter().filter_map(|group| self.groups.get(group)) {
-            let subject = Subject::Object(Id::clone(owner));
-            handle.inbox.push(subject, Input::Forget);
+        for group in groups {
+            self.group(group).tell(Input::Forget(Id::clone(owner)));
         }
+    }
+
+    /// Where a group is spoken to; one that was never spoken of has no servers yet.
+    pub(crate) fn group(&self, group: &Group) -> Arc<GroupHandle> {
+        let mut groups = lock(&self.groups);
+        if let Some(handle) = groups.get(group) {
+            return Arc::clone(handle);
+        }
+        let handle = Arc::new(GroupHandle::new(Servers::default()));
+        groups.insert(group.clone(), Arc::clone(&handle));
+        self.new_groups.push(group.clone(), ());
+        handle
     }
 
     /// Tells everybody whom it concerns.
@@ -311,11 +314,11 @@ impl Shared {
 
 /// What becomes of an object in a group of servers that is not there: what it has on them cannot be taken
 /// away.
-fn unserved(group: &Group, declaration: Declaration) -> Receipt {
-    let outcomes = declaration.claims.into_iter().map(|claim| ClaimReceipt {
+fn unserved(group: &Group, declaration: &Declaration) -> Receipt {
+    let outcomes = declaration.claims.iter().map(|claim| ClaimReceipt {
         group: group.clone(),
         ttl: claim.ttl,
-        claim,
+        claim: claim.clone(),
         status: ClaimStatus::NoZone,
         mended: None,
     });
@@ -329,10 +332,29 @@ fn unserved(group: &Group, declaration: Declaration) -> Receipt {
         } else {
             Withdrawal::Failing(Fault::new(FaultKind::Unreachable, message))
         },
-        owner: declaration.owner,
+        owner: declaration.owner.clone(),
         generation: declaration.generation,
         revision: declaration.revision,
     }
+}
+
+/// Works for every group until `stop` is cancelled and no update is on its way.
+async fn run(shared: Arc<Shared>, limits: Limits, stop: CancellationToken) {
+    let started = Instant::now();
+    let mut runners = FuturesUnordered::new();
+    loop {
+        for (group, ()) in shared.new_groups.take(usize::MAX) {
+            let runner = Runner::new(Arc::clone(&shared), group, limits, started);
+            runners.push(runner.run(stop.clone()));
+        }
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            () = shared.new_groups.arrival() => {}
+            Some(()) = runners.next() => {}
+        }
+    }
+    while runners.next().await.is_some() {}
 }
 
 /// No code that can panic runs under these locks; a poisoned one holds a sound state.

@@ -5,28 +5,41 @@ use std::collections::BTreeMap;
 use bindery_core::{
     Change, Expect, Fault, FaultKind, Name, Record, RecordData, RecordKey, RecordType, Serial,
     delta::{Delta, Difference},
-    fleet::Known,
+    fleet::{Known, Past},
     zones::{ZoneContent, restored},
 };
 use futures::future::join_all;
+use tokio_util::sync::CancellationToken;
 
-use crate::{ServerHandle, Servers, ports::NameServer};
+use crate::{
+    ports::NameServer,
+    servers::{ServerHandle, Servers},
+};
 
 /// Bytes of changes in one message, names uncompressed; the rest is for signature and SOA.
 const MESSAGE_LEN_MAX: usize = 60_000;
 
+/// A leader and a server that follows it.
+#[derive(Clone, Copy)]
+pub(crate) struct Pair<'a> {
+    pub(crate) leader: &'a ServerHandle,
+    pub(crate) follower: &'a ServerHandle,
+    /// Cancelled when another server leads: what was read of this one must not be written any more.
+    pub(crate) turn: &'a CancellationToken,
+}
+
 /// Creates a zone on the leader with these records, and with what other servers still have of it.
 pub(crate) async fn open(
-    servers: &Servers,
+    leader: &ServerHandle,
+    others: &[ServerHandle],
     zone: &Name,
     records: Vec<Record>,
 ) -> Result<ZoneContent, Fault> {
-    let leader = &servers.leader;
     let Some(host) = &leader.host else {
         let message = "no server is managed here that could serve this zone";
         return Err(Fault::new(FaultKind::NoSuchZone, message));
     };
-    let newest = newest(servers, zone).await;
+    let newest = newest(others, zone).await;
     let rescued = match newest {
         Some((_, follower)) => follower.server.transfer(zone).await.ok(),
         None => None,
@@ -40,8 +53,12 @@ pub(crate) async fn open(
 }
 
 /// The newest version of a zone that another server has, if it is newer than this.
-pub(crate) async fn rescue(servers: &Servers, zone: &Name, than: Serial) -> Option<ZoneContent> {
-    let (serial, follower) = newest(servers, zone).await?;
+pub(crate) async fn rescue(
+    others: &[ServerHandle],
+    zone: &Name,
+    than: Serial,
+) -> Option<ZoneContent> {
+    let (serial, follower) = newest(others, zone).await?;
     if !serial.newer_than(than) {
         return None;
     }
@@ -50,12 +67,12 @@ pub(crate) async fn rescue(servers: &Servers, zone: &Name, than: Serial) -> Opti
 
 /// The server beside the leader that has the newest serial of a zone. All are asked at once, so one that is
 /// silent holds the others up no longer than itself.
-async fn newest<'a>(servers: &'a Servers, zone: &Name) -> Option<(Serial, &'a ServerHandle)> {
+async fn newest<'a>(others: &'a [ServerHandle], zone: &Name) -> Option<(Serial, &'a ServerHandle)> {
     let ask = |follower: &'a ServerHandle| async move {
         let serial = follower.server.serial(zone).await;
         serial.ok().map(|serial| (serial, follower))
     };
-    let answers = join_all(servers.followers.iter().map(ask)).await;
+    let answers = join_all(others.iter().map(ask)).await;
     let newer = |one: (Serial, &'a ServerHandle), other: (Serial, &'a ServerHandle)| {
         if other.0.newer_than(one.0) {
             other
@@ -68,9 +85,8 @@ async fn newest<'a>(servers: &'a Servers, zone: &Name) -> Option<(Serial, &'a Se
 
 /// Deletes a zone from every server that Bindery manages.
 pub(crate) async fn close(servers: &Servers, zone: &Name) -> Result<(), Fault> {
-    let all = std::iter::once(&servers.leader).chain(servers.followers.iter());
-    for station in all {
-        if let Some(host) = &station.host {
+    for server in servers.iter() {
+        if let Some(host) = &server.host {
             host.delete(zone).await?;
         }
     }
@@ -78,16 +94,16 @@ pub(crate) async fn close(servers: &Servers, zone: &Name) -> Result<(), Fault> {
 }
 
 /// The serial of a secondary, which is given the zone if it does not have it.
-pub(crate) async fn probe_follower(
-    leader: &ServerHandle,
-    follower: &ServerHandle,
-    zone: &Name,
-) -> Result<Serial, Fault> {
+pub(crate) async fn probe_follower(pair: Pair<'_>, zone: &Name) -> Result<Serial, Fault> {
+    let Pair {
+        leader, follower, ..
+    } = pair;
     match (follower.server.serial(zone).await, &follower.host) {
         (Err(fault), Some(host)) if fault.kind == FaultKind::NoSuchZone => {
             // Handed over, it need not be fetched; without, the secondary fetches it when it can.
             let content = leader.server.transfer(zone).await;
             let content = content.map_or_else(|_| Vec::new(), |content| records(&content));
+            pair.check_turn()?;
             host.create(zone, &content).await?;
             follower.server.serial(zone).await
         }
@@ -96,15 +112,11 @@ pub(crate) async fn probe_follower(
 }
 
 /// The serial of a secondary that is told to look for news first.
-pub(crate) async fn refresh_follower(
-    leader: &ServerHandle,
-    follower: &ServerHandle,
-    zone: &Name,
-) -> Result<Serial, Fault> {
-    if let Some(host) = &follower.host {
+pub(crate) async fn refresh_follower(pair: Pair<'_>, zone: &Name) -> Result<Serial, Fault> {
+    if let Some(host) = &pair.follower.host {
         host.refresh(zone).await?;
     }
-    probe_follower(leader, follower, zone).await
+    probe_follower(pair, zone).await
 }
 
 /// What became of a primary that was to be given what the leader has.
@@ -119,29 +131,23 @@ pub(crate) enum Synced {
 ///
 /// It ends with the leader's serial, unless somebody wrote there meanwhile; then the serials differ and
 /// the next round compares everything.
-pub(crate) async fn sync(
-    leader: &ServerHandle,
-    follower: &ServerHandle,
-    zone: &Name,
-    known: Known,
-) -> Result<Synced, Fault> {
-    sync_once(leader, follower, zone, known)
+pub(crate) async fn sync(pair: Pair<'_>, zone: &Name, known: Known) -> Result<Synced, Fault> {
+    sync_once(pair, zone, known)
         .await
-        .map_err(|fault| at(follower, &fault))
+        .map_err(|fault| at(pair.follower, &fault))
 }
 
-async fn sync_once(
-    leader: &ServerHandle,
-    follower: &ServerHandle,
-    zone: &Name,
-    known: Known,
-) -> Result<Synced, Fault> {
+async fn sync_once(pair: Pair<'_>, zone: &Name, known: Known) -> Result<Synced, Fault> {
+    let Pair {
+        leader, follower, ..
+    } = pair;
     let server = &*follower.server;
     let from = match (server.soa(zone).await, &follower.host) {
         (Ok(soa), _) => soa,
         // One that cannot be loaded is rebuilt as well.
         (Err(fault), Some(host)) if has_nothing(&fault) => {
             let content = leader.server.transfer(zone).await?;
+            pair.check_turn()?;
             host.create(zone, &records(&content)).await?;
             return server.serial(zone).await.map(Synced::At);
         }
@@ -150,21 +156,23 @@ async fn sync_once(
     let serial = serial_of(&from);
     // A serial that we did not see ourselves may be one of the leader's by chance.
     if known.same != Some(serial) {
-        return compare((leader, follower), zone, known).await;
+        return compare(pair, zone, known).await;
     }
     match leader.server.changes_since(zone, serial).await? {
         Delta::UpToDate(_) => Ok(Synced::At(serial)),
-        Delta::Difference(steps) => mirror(server, zone, &from, steps).await.map(Synced::At),
-        Delta::Whole(_) => compare((leader, follower), zone, known).await,
+        Delta::Difference(steps) => {
+            pair.check_turn()?;
+            mirror(server, zone, &from, steps).await.map(Synced::At)
+        }
+        Delta::Whole(_) => compare(pair, zone, known).await,
     }
 }
 
 /// Gives a primary what the leader has, whatever it has now, unless it may have something of others.
-async fn compare(
-    (leader, follower): (&ServerHandle, &ServerHandle),
-    zone: &Name,
-    known: Known,
-) -> Result<Synced, Fault> {
+async fn compare(pair: Pair<'_>, zone: &Name, known: Known) -> Result<Synced, Fault> {
+    let Pair {
+        leader, follower, ..
+    } = pair;
     let server = &*follower.server;
     let (content, standing) = (
         leader.server.transfer(zone).await?,
@@ -176,23 +184,66 @@ async fn compare(
         return Ok(Synced::At(standing.serial));
     };
     let extra = extra(&steps);
-    let is_sifted = known.sifted == Some(standing.serial);
-    if !extra.is_empty() && !is_sifted {
-        // Somebody wrote there. An older version than we know has nothing new in it.
-        let wrote = match known.same {
-            Some(same) => standing.serial.newer_than(same),
-            None => !content.serial.newer_than(standing.serial),
+    if !extra.is_empty() && known.sifted != Some(standing.serial) {
+        let written = match known.past {
+            Past::Led(serial) => written_since(server, zone, serial, extra.clone()).await?,
+            Past::Unknown => extra.clone(),
+            Past::Followed if wrote(known, &standing, &content) => extra.clone(),
+            Past::Followed => Vec::new(),
         };
-        if wrote {
-            return Ok(Synced::Differs(standing.serial, extra));
+        if !written.is_empty() {
+            return Ok(Synced::Differs(standing.serial, written));
         }
         let server = &*follower.info.address;
         let (first, count) = (extra.first().map(ToString::to_string), extra.len());
         tracing::info!(%zone, server, count, first, "an older version of a zone is replaced");
     }
+    pair.check_turn()?;
     write_all(server, zone, (&from, &standing, &content), steps)
         .await
         .map(Synced::At)
+}
+
+/// Whether somebody wrote on a follower. An older version than we know has nothing new in it.
+fn wrote(known: Known, standing: &ZoneContent, content: &ZoneContent) -> bool {
+    match known.same {
+        Some(same) => standing.serial.newer_than(same),
+        None => !content.serial.newer_than(standing.serial),
+    }
+}
+
+/// Which of these records a former leader was given after this serial, at which everything it had is
+/// known. Where it cannot tell, it may be all of them.
+async fn written_since(
+    server: &dyn NameServer,
+    zone: &Name,
+    serial: Serial,
+    mut records: Vec<Record>,
+) -> Result<Vec<Record>, Fault> {
+    match server.changes_since(zone, serial).await? {
+        Delta::UpToDate(_) => Ok(Vec::new()),
+        Delta::Whole(_) => Ok(records),
+        Delta::Difference(difference) => {
+            let added = difference.added.iter().chain(&difference.returned);
+            let added: Vec<&Record> = added.collect();
+            records.retain(|record| {
+                let is_same = |one: &&Record| one.name == record.name && one.data == record.data;
+                added.iter().any(is_same)
+            });
+            Ok(records)
+        }
+    }
+}
+
+impl Pair<'_> {
+    /// Fails where another server leads by now.
+    fn check_turn(&self) -> Result<(), Fault> {
+        if self.turn.is_cancelled() {
+            let message = "another server leads the zone by now";
+            return Err(Fault::new(FaultKind::Lost, message));
+        }
+        Ok(())
+    }
 }
 
 /// The records that go without another of their set coming instead.
@@ -276,10 +327,6 @@ pub(crate) fn renewal(soa: &Record) -> Change {
 /// Whether a server has nothing of a zone to serve: it does not know it, or cannot load it (SERVFAIL).
 fn has_nothing(fault: &Fault) -> bool {
     matches!(fault.kind, FaultKind::NoSuchZone | FaultKind::Refused(2))
-}
-
-pub(crate) fn nobody() -> Fault {
-    Fault::new(FaultKind::Unreachable, "there is no such server")
 }
 
 /// A fault that says which server it is about.

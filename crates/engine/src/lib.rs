@@ -14,11 +14,15 @@ mod follow;
 mod histogram;
 mod metrics;
 mod probe;
+mod reach;
 mod runner;
+mod servers;
 mod story;
 pub mod supervisor;
+mod terms;
 
 pub use commit::send_changes;
-pub use engine::{Engine, Receipts, ServerHandle, Servers, ZoneReceipts};
+pub use engine::{Engine, Receipts, ZoneReceipts};
 pub use histogram::{Distribution, Histogram};
 pub use metrics::Metrics;
+pub use servers::{ServerHandle, Servers};

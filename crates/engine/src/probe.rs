@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use bindery_core::{Fault, FaultKind, Name, zones::Zones};
+use bindery_core::{Fault, FaultKind, Name, ServerInfo, zones::Zones};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep_until, timeout},
 };
 
-use crate::{ServerHandle, Servers};
+use crate::servers::{ServerHandle, Servers};
 
 /// A question that is not answered within this time is a fact to tell.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
@@ -24,12 +24,12 @@ const PAUSE_SILENT: Duration = Duration::from_millis(250);
 /// The questions to all servers of a group.
 pub(crate) struct Probes {
     servers: Vec<Asked>,
-    running: JoinSet<(usize, Result<(), Fault>)>,
+    running: JoinSet<(ServerInfo, Result<(), Fault>)>,
 }
 
 /// One server.
 struct Asked {
-    station: ServerHandle,
+    handle: ServerHandle,
     /// When it is to be asked again; never while a question is on its way.
     due: Option<Instant>,
     /// When the first question left that was not answered, if the last was not.
@@ -41,26 +41,39 @@ struct Asked {
 }
 
 impl Probes {
-    pub(crate) fn new(servers: &Servers) -> Self {
-        let now = Instant::now();
-        let asked = |station: &ServerHandle| Asked {
-            station: station.clone(),
-            due: Some(now + PAUSE),
-            unanswered: None,
-            sent: now,
-            silent: false,
-        };
-        let all = std::iter::once(&servers.leader).chain(servers.followers.iter());
+    pub(crate) fn new() -> Self {
         Self {
-            servers: all.map(asked).collect(),
+            servers: Vec::new(),
             running: JoinSet::new(),
         }
     }
 
-    /// The next server that stops or resumes answering, by position, the leader being 0.
+    /// Takes in which servers there are. Of one that stays where it is, it stays known how it is.
+    pub(crate) fn set_servers(&mut self, servers: &Servers) {
+        let now = Instant::now();
+        let mut before = std::mem::take(&mut self.servers);
+        let asked = |handle: &ServerHandle| {
+            let known = before.iter().position(|one| one.handle.info == handle.info);
+            let known = known.map(|at| before.swap_remove(at));
+            let asked = known.unwrap_or_else(|| Asked {
+                handle: handle.clone(),
+                due: Some(now + PAUSE),
+                unanswered: None,
+                sent: now,
+                silent: false,
+            });
+            Asked {
+                handle: handle.clone(),
+                ..asked
+            }
+        };
+        self.servers = servers.iter().map(asked).collect();
+    }
+
+    /// The next server that stops or resumes answering, and that it does.
     ///
     /// Cancellation: dropped, nothing is lost; questions on their way go on.
-    pub(crate) async fn next(&mut self, zones: &Zones) -> (usize, Result<(), Fault>) {
+    pub(crate) async fn next(&mut self, zones: &Zones) -> (ServerInfo, Result<(), Fault>) {
         loop {
             let due = self.servers.iter().filter_map(|one| one.due).min();
             let wait = async {
@@ -72,7 +85,7 @@ impl Probes {
             tokio::select! {
                 biased;
                 Some(Ok((server, answer))) = self.running.join_next() => {
-                    if let Some(news) = self.take(server, answer) {
+                    if let Some(news) = self.take(&server, answer) {
                         return (server, news);
                     }
                 }
@@ -84,7 +97,7 @@ impl Probes {
     /// Asks every server that is due.
     fn ask(&mut self, zone: Option<&Name>) {
         let now = Instant::now();
-        for (index, one) in self.servers.iter_mut().enumerate() {
+        for one in &mut self.servers {
             if one.due.is_none_or(|due| due > now) {
                 continue;
             }
@@ -94,17 +107,25 @@ impl Probes {
                 continue;
             };
             (one.due, one.sent) = (None, now);
-            let station = one.station.clone();
-            self.running
-                .spawn(async move { (index, question(&station, &zone).await) });
+            let handle = one.handle.clone();
+            self.running.spawn(async move {
+                let answer = question(&handle, &zone).await;
+                (handle.info, answer)
+            });
         }
     }
 
     /// Takes an answer in, and says what is to be told.
-    fn take(&mut self, index: usize, answer: Result<(), Fault>) -> Option<Result<(), Fault>> {
-        let one = self.servers.get_mut(index)?;
+    fn take(
+        &mut self,
+        server: &ServerInfo,
+        answer: Result<(), Fault>,
+    ) -> Option<Result<(), Fault>> {
+        // The answer of one that was taken out or moved meanwhile says nothing.
+        let mut servers = self.servers.iter_mut();
+        let one = servers.find(|one| one.handle.info == *server)?;
         let now = Instant::now();
-        let server = &*one.station.info.address;
+        let server = &*server.address;
         match answer {
             Ok(()) => {
                 one.due = Some(now + PAUSE);
@@ -129,9 +150,9 @@ impl Probes {
 }
 
 /// Asks one server; any answer will do.
-async fn question(station: &ServerHandle, zone: &Name) -> Result<(), Fault> {
-    let address = &station.info.address;
-    match timeout(ANSWER_MAX, station.server.serial(zone)).await {
+async fn question(handle: &ServerHandle, zone: &Name) -> Result<(), Fault> {
+    let address = &handle.info.address;
+    match timeout(ANSWER_MAX, handle.server.serial(zone)).await {
         Ok(Err(fault)) if fault.kind.is_silence() => Err(fault),
         Ok(Ok(_) | Err(_)) => Ok(()),
         Err(_) => {

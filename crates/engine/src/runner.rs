@@ -4,8 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use bindery_core::{
     Group, Name,
-    fleet::FollowerTask,
-    zones::{Completion, Limits, Step, Zones},
+    zones::{Completion, Limits, Step, Term, Zones},
 };
 use tokio::{
     task::{JoinError, JoinSet},
@@ -14,14 +13,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    commit::send_changes,
-    engine::{GroupHandle, Input, Servers, Shared, Subject, lock},
-    follow::{
-        Synced, close, nobody, open, probe_follower, refresh_follower, renewal, rescue, sync,
-    },
+    engine::{GroupHandle, Input, InputKey, Shared, lock},
     probe::Probes,
     queue::KeyedQueue,
+    reach::{Reach, carry_out},
+    servers::{ServerHandle, Servers},
     story::{Commit, Stories, tell_held, tell_released},
+    terms::Terms,
 };
 
 /// Steps carried out at the same time, over all zones of a group. Each holds at most one message of 64 KiB, so
@@ -36,52 +34,60 @@ const INPUTS_MAX: usize = 512;
 pub(crate) struct Runner {
     shared: Arc<Shared>,
     group: Group,
+    handle: Arc<GroupHandle>,
     servers: Servers,
     zones: Zones,
     started: Instant,
     ready: BTreeSet<Name>,
     running: JoinSet<Ended>,
+    terms: Terms,
     stories: Stories,
     probes: Probes,
 }
 
-/// A step that was carried out, and what the log is to tell of it.
-type Ended = (Name, Completion, Option<Commit>);
+/// A step that was carried out, under which term, and what the log is to tell of it.
+struct Ended {
+    zone: Name,
+    term: Term,
+    completion: Completion,
+    commit: Option<Commit>,
+}
 
 impl Runner {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        (group, servers): (Group, Servers),
-        limits: Limits,
-        started: Instant,
-    ) -> Self {
-        let followers = servers.followers.iter();
-        let followers = followers.map(|one| one.info.clone()).collect();
+    pub(crate) fn new(shared: Arc<Shared>, group: Group, limits: Limits, started: Instant) -> Self {
         Self {
+            zones: Zones::new(limits, Vec::new()).on(group.clone()),
+            handle: shared.group(&group),
             shared,
-            zones: Zones::new(limits, followers).on(group.clone()),
             group,
-            probes: Probes::new(&servers),
-            servers,
+            probes: Probes::new(),
+            servers: Servers::default(),
             started,
             ready: BTreeSet::new(),
             running: JoinSet::new(),
+            terms: Terms::default(),
             stories: Stories::default(),
         }
     }
 
-    /// Begins when the engine is opened and ends when `stop` is cancelled and no update is on its way.
+    /// Begins when the engine is opened and some server is known, and ends when `stop` is cancelled and no
+    /// update is on its way.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let Some(inbox) = self.handle().map(|handle| handle.inbox.clone()) else {
-            return;
+        let handle = Arc::clone(&self.handle);
+        let mut servers = handle.servers.subscribe();
+        let known = async {
+            self.shared.opened.cancelled().await;
+            // The sender is in the handle, so the channel stays open.
+            let _open = servers.wait_for(|servers| !servers.is_empty()).await;
         };
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            () = self.shared.opened.cancelled() => {}
+            () = known => {}
         }
+        self.set_servers(servers.borrow_and_update().clone());
         // The first picture is taken in whole.
-        self.take_inputs(&inbox, usize::MAX);
+        self.take_inputs(&handle.inbox, usize::MAX);
         self.zones.compact();
         loop {
             self.start_steps();
@@ -97,9 +103,13 @@ impl Runner {
                 biased;
                 () = stop.cancelled() => break,
                 Some(ended) = self.running.join_next() => self.complete(ended),
-                () = inbox.arrival() => self.take_inputs(&inbox, INPUTS_MAX),
+                () = handle.inbox.arrival() => self.take_inputs(&handle.inbox, INPUTS_MAX),
+                Ok(()) = servers.changed() => {
+                    self.set_servers(servers.borrow_and_update().clone());
+                }
                 (server, answer) = self.probes.next(&self.zones) => {
-                    self.zones.hear(server, answer, self.started.elapsed());
+                    self.zones.on_answer(&server.id, answer, self.started.elapsed());
+                    self.end_terms();
                 }
                 () = sleep => self.zones.wake(self.started.elapsed()),
             }
@@ -111,63 +121,120 @@ impl Runner {
         self.publish();
     }
 
-    fn handle(&self) -> Option<&GroupHandle> {
-        self.shared.groups.get(&self.group)
+    fn set_servers(&mut self, servers: Servers) {
+        let infos = servers.infos();
+        self.handle.behind.set_servers(infos.clone());
+        self.probes.set_servers(&servers);
+        self.zones.set_servers(infos, self.started.elapsed());
+        self.servers = servers;
+        self.end_terms();
     }
 
-    fn take_inputs(&mut self, inbox: &KeyedQueue<Subject, Input>, max: usize) {
-        for (subject, input) in inbox.take(max) {
-            match (subject, input) {
-                (_, Input::DeclareZone(declaration)) => self.zones.declare_zone(declaration),
-                (_, Input::Declare(declaration)) => self.zones.declare(declaration),
-                (Subject::Zone(zone), Input::HoldZone) => self.zones.hold_zone(&zone),
-                (Subject::Zone(zone), Input::AwaitZone) => self.zones.await_zone(&zone),
-                (Subject::Zone(zone), _) => self.take_back(&zone),
-                (Subject::Object(owner), _) => self.zones.forget(&owner),
+    /// Gives up what was begun with servers that lead no longer.
+    fn end_terms(&mut self) {
+        let zones = &self.zones;
+        self.terms
+            .end(|zone, term| zones.term(zone).as_ref() != Some(term));
+    }
+
+    fn take_inputs(&mut self, inbox: &KeyedQueue<InputKey, Input>, max: usize) {
+        for (_, input) in inbox.take(max) {
+            match input {
+                Input::DeclareZone(declaration) => self.zones.declare_zone(declaration),
+                Input::Declare(declaration) => self.zones.declare(declaration),
+                Input::HoldZone(zone) => self.zones.hold_zone(&zone),
+                Input::AwaitZone(zone) => self.zones.await_zone(&zone),
+                Input::UndeclareZone(zone) => {
+                    self.zones.undeclare_zone(&zone);
+                    self.handle.behind.note(&zone, Vec::new());
+                }
+                Input::Forget(owner) => self.zones.forget(&owner),
             }
-        }
-    }
-
-    fn take_back(&mut self, zone: &Name) {
-        self.zones.undeclare_zone(zone);
-        if let Some(handle) = self.handle() {
-            handle.behind.note(zone, Vec::new());
         }
     }
 
     fn start_steps(&mut self) {
         let now = self.started.elapsed();
         self.ready.extend(self.zones.take_work());
-        while self.running.len() < STEPS_MAX
+        // A step whose server leads no longer ends when that server answers, and holds up nobody.
+        while self.running.len() - self.terms.ended() < STEPS_MAX
             && let Some(zone) = self.ready.pop_first()
         {
             while let Some(step) = self.zones.next_step(&zone, now) {
-                let shared = Arc::clone(&self.shared);
-                let commit = Commit::of(&step, &zone, &self.zones);
-                let work = carry_out((shared, self.servers.clone()), zone.clone(), step);
-                // A task of its own: a message leaves while the next one is made up.
-                self.running.spawn(async {
-                    let (zone, completion) = work.await;
-                    (zone, completion, commit)
-                });
+                self.start_step(&zone, step);
             }
         }
         self.ready.extend(self.zones.take_work());
     }
 
+    fn start_step(&mut self, zone: &Name, step: Step) {
+        let Some(term) = self.zones.term(zone) else {
+            // Steps are asked for only where somebody leads.
+            return;
+        };
+        let commit = Commit::of(&step, zone, &self.zones);
+        let others = match &step {
+            Step::Open(_) | Step::Rescue(_) => self.answering(&term),
+            Step::Read
+            | Step::ReadChanges(..)
+            | Step::Check
+            | Step::Commit(_)
+            | Step::Verify(_)
+            | Step::Renew(_)
+            | Step::Follow(_)
+            | Step::Close => Vec::new(),
+        };
+        let reach = Reach {
+            shared: Arc::clone(&self.shared),
+            servers: self.servers.clone(),
+            others,
+            turn: self.terms.begin(zone, &term),
+        };
+        let zone = zone.clone();
+        // A task of its own: a message leaves while the next one is made up.
+        self.running.spawn(async move {
+            let completion = carry_out(reach, &term, &zone, step).await;
+            Ended {
+                zone,
+                term,
+                completion,
+                commit,
+            }
+        });
+    }
+
+    /// The servers beside the leader that answer.
+    fn answering(&self, term: &Term) -> Vec<ServerHandle> {
+        let others = self
+            .servers
+            .iter()
+            .filter(|one| one.info.id != term.leader && !self.zones.is_silent(&one.info.id));
+        others.cloned().collect()
+    }
+
     fn complete(&mut self, ended: Result<Ended, JoinError>) {
-        let (zone, completion, commit) = match ended {
+        let ended = match ended {
             Ok(ended) => ended,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             // The runtime is going down, and this task with it.
             Err(_) => return,
         };
+        let Ended {
+            zone,
+            term,
+            completion,
+            commit,
+        } = ended;
+        if !self.terms.complete(&zone, &term) {
+            return;
+        }
         self.shared.metrics.count(&completion);
         self.stories.take((&self.group, &zone), commit, &completion);
         self.zones
             .complete(&zone, completion, self.started.elapsed());
-        if let Some(handle) = self.handle().filter(|handle| !handle.behind.is_idle()) {
-            handle.behind.note(&zone, self.zones.behind(&zone));
+        if !self.handle.behind.is_idle() {
+            let behind = self.zones.behind(&zone);
+            self.handle.behind.note(&zone, behind);
         }
     }
 
@@ -197,63 +264,4 @@ impl Runner {
             }
         }
     }
-}
-
-/// Carries out one step.
-///
-/// Cancellation: a dropped step leaves the world as it was or as asked; the next run reads it again.
-async fn carry_out(
-    (shared, servers): (Arc<Shared>, Servers),
-    zone: Name,
-    step: Step,
-) -> (Name, Completion) {
-    let server = &*servers.leader.server;
-    let completion = match step {
-        Step::Open(None) | Step::Read => Completion::Read(server.transfer(&zone).await),
-        Step::Open(Some(records)) => Completion::Read(open(&servers, &zone, records).await),
-        Step::ReadChanges(serial, keys) => {
-            Completion::ChangesRead(keys, server.changes_since(&zone, serial).await)
-        }
-        Step::Check => Completion::Checked(server.serial(&zone).await),
-        Step::Commit(changes) => {
-            Completion::Sent(send_changes(server, &zone, changes, &shared.metrics).await)
-        }
-        Step::Verify(keys) => {
-            let read = server.read(&zone, &keys).await;
-            Completion::Verified(keys, read)
-        }
-        Step::Renew(record) => {
-            let renewal = [renewal(&record)];
-            let result = server.update(&zone, &renewal).await;
-            Completion::Renewed(record, result)
-        }
-        Step::Rescue(serial) => Completion::Rescued(rescue(&servers, &zone, serial).await),
-        Step::Follow(FollowerTask::Sync(index, known)) => {
-            let result = match servers.followers.get(index) {
-                Some(follower) => sync(&servers.leader, follower, &zone, known).await,
-                None => Err(nobody()),
-            };
-            match result {
-                Ok(Synced::At(serial)) => Completion::Followed(index, Ok(serial)),
-                Ok(Synced::Differs(serial, records)) => Completion::Differs(index, serial, records),
-                Err(fault) => Completion::Followed(index, Err(fault)),
-            }
-        }
-        Step::Follow(FollowerTask::Refresh(index)) => {
-            let result = match servers.followers.get(index) {
-                Some(follower) => refresh_follower(&servers.leader, follower, &zone).await,
-                None => Err(nobody()),
-            };
-            Completion::Followed(index, result)
-        }
-        Step::Follow(FollowerTask::Probe(index)) => {
-            let result = match servers.followers.get(index) {
-                Some(follower) => probe_follower(&servers.leader, follower, &zone).await,
-                None => Err(nobody()),
-            };
-            Completion::Followed(index, result)
-        }
-        Step::Close => Completion::Closed(close(&servers, &zone).await),
-    };
-    (zone, completion)
 }

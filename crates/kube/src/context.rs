@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bindery_api::{KINDS, Role, Scope, role};
 use bindery_core::{Adoption, Group, Kind, Moment, Uid};
-use bindery_engine::{Engine, Servers};
+use bindery_engine::Engine;
 use bindery_sources::{Id, Meta, Object};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -39,52 +39,23 @@ pub enum Management {
 pub struct GroupConfig {
     /// Whether zones are ours to create.
     pub management: Management,
-    /// Where the primary listens that leads: `192.0.2.1:53`.
-    pub leader: String,
+    /// Where the first primary listens: `192.0.2.1:53`.
+    pub primary: String,
     /// Whose the lines are that stand there as an object asks for them, where the object does not say.
     pub adoption: Adoption,
 }
 
 /// How the controllers are to behave.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// The groups of servers that zones can be on, the same that the engine has.
-    pub groups: BTreeMap<Group, GroupConfig>,
     /// The namespaces that are looked at; none stands for all.
     pub namespaces: BTreeSet<Arc<str>>,
+    /// The objects were lost, but not what they have in DNS on the servers that Bindery manages: there
+    /// nobody else writes, and what stands as an object asks for it is the object's.
+    pub is_after_loss: bool,
 }
 
 impl Settings {
-    /// Settings for these groups of servers: zones are ours to create where Bindery manages the leader.
-    #[must_use]
-    pub fn of(groups: &BTreeMap<Group, Servers>) -> Self {
-        let config = |servers: &Servers| GroupConfig {
-            management: match servers.leader.host {
-                Some(_) => Management::Managed,
-                None => Management::External,
-            },
-            leader: servers.leader.info.address.to_string(),
-            adoption: Adoption::Refuse,
-        };
-        let groups = groups.iter();
-        let groups = groups.map(|(group, servers)| (group.clone(), config(servers)));
-        Self {
-            groups: groups.collect(),
-            namespaces: BTreeSet::new(),
-        }
-    }
-
-    /// The objects were lost, but not what they have in DNS on the servers that Bindery manages: there
-    /// nobody else writes, and what stands as an object asks for it is the object's.
-    #[must_use]
-    pub fn after_loss(mut self) -> Self {
-        let groups = self.groups.values_mut();
-        for config in groups.filter(|config| config.management == Management::Managed) {
-            config.adoption = Adoption::Known;
-        }
-        self
-    }
-
     /// Everything that is listed and watched.
     pub(crate) fn watched(&self) -> BTreeSet<Watched> {
         let namespaces: Vec<Option<Arc<str>>> = if self.namespaces.is_empty() {
@@ -134,7 +105,7 @@ impl Context {
         settings: Settings,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let state = State::new(settings.groups.keys().cloned().collect());
+        let state = State::new(engine.groups().into_keys().collect());
         Self {
             unread: Mutex::new(settings.watched()),
             cluster,
@@ -164,6 +135,37 @@ impl Context {
         for id in ids {
             self.push(id);
         }
+    }
+
+    /// What is known of a group of servers: zones are ours to create where Bindery manages the servers.
+    pub(crate) fn group_config(&self, group: &Group) -> Option<GroupConfig> {
+        let servers = self.engine.servers(group)?;
+        let primary = servers.first_primary()?;
+        let management = match primary.host {
+            Some(_) => Management::Managed,
+            None => Management::External,
+        };
+        let is_known = self.settings.is_after_loss && management == Management::Managed;
+        Some(GroupConfig {
+            management,
+            primary: primary.info.address.to_string(),
+            adoption: if is_known {
+                Adoption::Known
+            } else {
+                Adoption::Refuse
+            },
+        })
+    }
+
+    /// Takes in that the servers of some group changed: what stands on them is looked at again.
+    pub(crate) fn on_servers(&self) {
+        let groups = self.engine.groups().into_keys().collect();
+        let mut state = self.state();
+        let mut affected = state.catalog.set_groups(groups);
+        let is_zone = |id: &&Id| id.kind == Kind::DnsZone;
+        affected.extend(state.catalog.ids().filter(is_zone).cloned());
+        drop(state);
+        self.push_if_open(affected);
     }
 
     /// Queues an object.

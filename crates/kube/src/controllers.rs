@@ -72,6 +72,10 @@ impl Controllers {
                 "zone receipts",
                 Box::pin(listen_zones(Arc::clone(&ctx), zones, stop.clone())),
             ),
+            (
+                "server listener",
+                Box::pin(listen_servers(Arc::clone(&ctx), stop.clone())),
+            ),
             ("sweep", Box::pin(sweep(Arc::clone(&ctx), stop.clone()))),
             (
                 "events",
@@ -182,6 +186,18 @@ async fn listen(ctx: Arc<Context>, events: Receipts, stop: CancellationToken) {
             received
         };
         ctx.push_all(received);
+    }
+}
+
+/// Looks at zones again when servers come, go or move.
+async fn listen_servers(ctx: Arc<Context>, stop: CancellationToken) {
+    let mut changes = ctx.engine.server_changes();
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            Ok(()) = changes.changed() => ctx.on_servers(),
+        }
     }
 }
 

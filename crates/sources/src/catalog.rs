@@ -55,6 +55,25 @@ impl Catalog {
         }
     }
 
+    /// Takes in which groups of servers there are, and returns the objects to decide again.
+    pub fn set_groups(&mut self, groups: Groups) -> BTreeSet<Id> {
+        let mut affected = BTreeSet::new();
+        self.groups = groups;
+        let zones: Vec<Id> = self.zones.ids().cloned().collect();
+        for id in zones {
+            let Some(entry) = self.zones.get(&id) else {
+                continue;
+            };
+            let desired = match (&entry.unplaced, &entry.desired) {
+                (Some(desired), _) => Ok((**desired).clone()),
+                (None, desired) => desired.clone(),
+            };
+            let meta = entry.meta.clone();
+            self.upsert_zone(meta, desired, &mut affected);
+        }
+        affected
+    }
+
     /// Takes in an object as it was seen, and returns the objects to decide again. A version that is
     /// not newer than the known one changes nothing.
     pub fn upsert(&mut self, object: Object) -> BTreeSet<Id> {
@@ -310,16 +329,19 @@ impl Catalog {
         affected: &mut BTreeSet<Id>,
     ) {
         let id = Id::clone(&meta.object);
-        let placed = desired.and_then(|desired| match self.groups.place(&desired.clusters) {
-            Ok(group) => Ok((group, desired)),
-            Err(problem) => Err([problem].into()),
-        });
-        let (group, desired) = match placed {
-            Ok((group, desired)) => (group, Ok(desired)),
-            Err(problems) => (Group::UNNAMED, Err(problems)),
+        let (group, desired, unplaced) = match desired {
+            Ok(desired) => match self.groups.place(&desired.clusters) {
+                Ok(group) => (group, Ok(desired), None),
+                Err(problem) => {
+                    let unplaced = Some(Box::new(desired));
+                    (Group::UNNAMED, Err([problem].into()), unplaced)
+                }
+            },
+            Err(problems) => (Group::UNNAMED, Err(problems), None),
         };
         if let Some(known) = self.zones.get(&id)
             && known.desired == desired
+            && known.group == group
             && known.meta.life == meta.life
             && known.meta.created == meta.created
         {
@@ -332,6 +354,7 @@ impl Catalog {
                 meta,
                 group,
                 desired,
+                unplaced,
             });
             return;
         }
@@ -342,6 +365,7 @@ impl Catalog {
                 meta,
                 group,
                 desired,
+                unplaced,
             }),
             affected,
         );

@@ -71,6 +71,8 @@ pub(crate) struct ZoneEntry {
     /// The servers that it is to be on, where it is valid.
     pub(crate) group: Group,
     pub(crate) desired: Result<DesiredZone, Box<[Problem]>>,
+    /// What it asks for, where only its servers are not known.
+    pub(crate) unplaced: Option<Box<DesiredZone>>,
 }
 
 impl ZoneEntry {

@@ -10,11 +10,7 @@ use std::{
 };
 
 use bindery_apiserver::{EmbeddedApi, Environment, Options, Seeded, Storage};
-use bindery_core::{
-    Group, Moment, Name, Record,
-    fleet::{Role, ServerInfo},
-    zones::Limits,
-};
+use bindery_core::{Group, Moment, Name, Record, Role, ServerInfo, zones::Limits};
 use bindery_engine::{Engine, ServerHandle, Servers, ports::ZoneHost};
 use bindery_kube::{Clock, Controllers, Management, Settings};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -310,29 +306,24 @@ impl World {
     }
 
     /// All servers as the engine reaches them.
-    fn stations(&self) -> BTreeMap<Group, Servers> {
+    fn groups(&self) -> BTreeMap<Group, Servers> {
         let host = |server: &FakeNameServer| {
             let managed = self.management == Management::Managed;
             managed.then(|| Arc::new(server.clone()) as Arc<dyn ZoneHost>)
         };
-        let station = |(index, server): (usize, &FakeNameServer)| ServerHandle {
-            info: ServerInfo {
-                address: format!("192.0.2.{}:53", 53 + index).into(),
-                role: if index == SECONDARY {
+        let handle = |(index, server): (usize, &FakeNameServer)| ServerHandle {
+            info: ServerInfo::at(
+                &format!("192.0.2.{}:53", 53 + index),
+                if index == SECONDARY {
                     Role::Secondary
                 } else {
                     Role::Primary
                 },
-            },
+            ),
             server: Arc::new(server.clone()),
             host: host(server),
         };
-        let mut stations: Vec<ServerHandle> =
-            self.servers.iter().enumerate().map(station).collect();
-        let servers = Servers {
-            leader: stations.remove(0),
-            followers: stations.into(),
-        };
+        let servers: Servers = self.servers.iter().enumerate().map(handle).collect();
         let mut groups = servers.alone();
         groups.extend(self.inside.as_ref().map(|server| {
             let servers = Servers::one("192.0.2.77:53", Arc::new(server.clone()), host(server));
@@ -345,14 +336,13 @@ impl World {
     fn start(&mut self) {
         self.weather.revive();
         let stop = CancellationToken::new();
-        let groups = self.stations();
-        let settings = Settings::of(&groups);
+        let groups = self.groups();
         let (engine, run) = Engine::start(groups, self.limits, &stop);
         let api = FaultyApi::new(self.api.service(), Arc::clone(&self.weather));
         let controllers = Controllers {
             client: kube::Client::new(api, "default"),
             engine,
-            settings,
+            settings: Settings::default(),
             clock: Arc::new(SimulatedClock(Arc::clone(&self.environment))),
         };
         let (_handle, tasks) = controllers.start(&stop);

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use bindery_core::fleet::Role;
+use bindery_core::Role;
 use bindery_core::zones::ZoneContent;
 use bindery_core::{Fault, FaultKind, Group, Kind, Name, ZoneKey};
 use bindery_dns::Key;

@@ -33,9 +33,9 @@ impl Zones {
             }
             Completion::Renewed(record, result) => self.renewed(name, &record, result, now),
             Completion::Rescued(content) => self.rescued(name, content),
-            Completion::Followed(index, result) => self.followed(name, index, result, now),
-            Completion::Differs(index, serial, records) => {
-                self.differs(name, (index, serial), records, now);
+            Completion::Followed(visit, result) => self.followed(name, &visit, result, now),
+            Completion::Differs(visit, serial, records) => {
+                self.differs(name, (&visit, serial), records, now);
             }
             Completion::Closed(result) => {
                 let Some(zone) = self.known.get_mut(name) else {
@@ -65,8 +65,8 @@ impl Zones {
                     && zone.known_serial == Some(*serial)
                     && zone.serial == zone.known_serial
             }),
-            Completion::Followed(index, Ok(serial)) => {
-                zone.is_some_and(|zone| zone.fleet.expects(*index, *serial))
+            Completion::Followed(visit, Ok(serial)) => {
+                zone.is_some_and(|zone| zone.fleet.expects(visit, *serial))
             }
             Completion::Read(_)
             | Completion::ChangesRead(..)

@@ -28,7 +28,8 @@ impl Zones {
     /// leader.
     pub(super) fn idle_pace(&self) -> Pace {
         let pace = self.limits.pace;
-        let zones = u32::try_from(self.known.len() * self.followers.len()).unwrap_or(u32::MAX);
+        let zones = u32::try_from(self.known.len() * self.servers.len().saturating_sub(1))
+            .unwrap_or(u32::MAX);
         Pace {
             idle: pace.idle.max(CHECK_SHARE.saturating_mul(zones)),
             ..pace

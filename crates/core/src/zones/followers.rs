@@ -8,30 +8,54 @@ use std::{
 use super::{Step, Withdrawal, Zone, Zones, own::newest};
 use crate::{
     fault::{Fault, FaultKind},
+    fleet::Visit,
     name::Name,
     record::{Record, RecordData, RecordKey, RecordSet, Serial},
 };
 
+/// Read-backs that wait for a server before everything does, so that a server that is away for long costs
+/// no more than so many lists of keys.
+const WAITING_MAX: usize = 1_000;
+
 /// What the leader serves and other servers may not have yet.
+///
+/// A set is served once every server in rotation has it. What goes from a set waits longer: for every
+/// server that may lead some day.
 #[derive(Debug, Default)]
 pub(super) struct Propagation {
     /// The serial at which the whole zone was read, until all servers have it.
     whole: Option<Serial>,
     sets: BTreeMap<RecordKey, Serial>,
     order: VecDeque<(Serial, Vec<RecordKey>)>,
+    /// How many of these every server in rotation has.
+    passed: usize,
+    /// The newest serial that every server in rotation was seen to have.
+    reached: Option<Serial>,
     /// What is told while a server is late.
     pub(super) late: Option<Fault>,
 }
 
 impl Propagation {
-    /// Whether this set waits for another server.
+    /// Whether this set waits for a server in rotation.
     pub(super) fn holds(&self, key: &RecordKey) -> bool {
-        self.whole.is_some() || self.sets.contains_key(key)
+        let set = self.sets.get(key).copied();
+        let mut waits = self.whole.into_iter().chain(set);
+        waits.any(|serial| !self.has_reached(serial))
     }
 
-    /// Whether some server has not had the whole zone yet.
+    /// Whether some server in rotation has not had the whole zone yet.
     pub(super) fn is_opening(&self) -> bool {
-        self.whole.is_some()
+        self.whole.is_some_and(|serial| !self.has_reached(serial))
+    }
+
+    fn has_reached(&self, serial: Serial) -> bool {
+        let reached = self.reached;
+        reached.is_some_and(|reached| reached == serial || reached.newer_than(serial))
+    }
+
+    /// Whether some server may still have what is no more at this set.
+    fn may_linger(&self, key: &RecordKey) -> bool {
+        self.whole.is_some() || self.sets.contains_key(key)
     }
 
     fn is_empty(&self) -> bool {
@@ -43,9 +67,10 @@ impl Zone {
     /// The leader has this serial, at which everything was read.
     pub(super) fn propagate_all(&mut self, serial: Serial, now: Duration) {
         self.fleet.aim(serial, now);
-        let reached = self.fleet.has(serial);
+        let everywhere = self.fleet.leaders_have(serial);
         self.propagation = Propagation {
-            whole: (!reached).then_some(serial),
+            whole: (!everywhere).then_some(serial),
+            reached: self.fleet.has(serial).then_some(serial),
             late: self.propagation.late.take(),
             ..Propagation::default()
         };
@@ -54,40 +79,67 @@ impl Zone {
     /// The leader has this serial, at which these sets were read back.
     pub(super) fn propagate(&mut self, serial: Serial, keys: &[RecordKey], now: Duration) {
         self.fleet.aim(serial, now);
-        if self.fleet.has(serial) {
+        if self.fleet.leaders_have(serial) {
             return;
         }
+        let propagation = &mut self.propagation;
         for key in keys {
-            self.propagation.sets.insert(key.clone(), serial);
+            propagation.sets.insert(key.clone(), serial);
         }
-        self.propagation.order.push_back((serial, keys.to_vec()));
+        propagation.order.push_back((serial, keys.to_vec()));
+        if propagation.order.len() > WAITING_MAX {
+            propagation.whole = Some(serial);
+            propagation.sets.clear();
+            propagation.order.clear();
+            propagation.passed = 0;
+        }
+        // Where nobody in rotation is waited for, it is served at once.
+        let _served = self.arrived();
     }
 
-    /// Whether another server may still have what the leader has no more. A leader that loses the zone is
-    /// given what others have, so an object must not let go of its lines before.
-    pub(super) fn still_on_followers(&self, key: &RecordKey) -> Withdrawal {
-        match &self.propagation.late {
-            _ if self.declared.is_none() || !self.propagation.holds(key) => Withdrawal::Done,
-            Some(late) => Withdrawal::Failing(late.clone()),
-            None => Withdrawal::Pending,
-        }
-    }
-
-    /// The sets that every server has now.
-    fn arrived(&mut self) -> Vec<RecordKey> {
+    /// The sets that every server in rotation has now, or that no server has any longer as they were; and
+    /// whether that is so of everything.
+    fn arrived(&mut self) -> (Vec<RecordKey>, bool) {
         let mut arrived = Vec::new();
-        while let Some((serial, _)) = self.propagation.order.front()
+        let Propagation {
+            whole,
+            sets,
+            order,
+            passed,
+            reached,
+            late: _,
+        } = &mut self.propagation;
+        let mut all = false;
+        if let Some(serial) = *whole {
+            if *reached != Some(serial) && self.fleet.has(serial) {
+                *reached = newest(*reached, Some(serial));
+                all = true;
+            }
+            if self.fleet.leaders_have(serial) {
+                *whole = None;
+                all = true;
+            }
+        }
+        while let Some((serial, keys)) = order.get(*passed)
             && self.fleet.has(*serial)
-            && let Some((serial, keys)) = self.propagation.order.pop_front()
         {
+            arrived.extend(keys.iter().cloned());
+            *reached = Some(*serial);
+            *passed += 1;
+        }
+        while let Some((serial, _)) = order.front()
+            && self.fleet.leaders_have(*serial)
+            && let Some((serial, keys)) = order.pop_front()
+        {
+            *passed = passed.saturating_sub(1);
             for key in keys {
-                if self.propagation.sets.get(&key) == Some(&serial) {
-                    self.propagation.sets.remove(&key);
+                if sets.get(&key) == Some(&serial) {
+                    sets.remove(&key);
                     arrived.push(key);
                 }
             }
         }
-        arrived
+        (arrived, all)
     }
 }
 
@@ -155,7 +207,7 @@ impl Zones {
     pub(super) fn differs(
         &mut self,
         name: &Name,
-        (index, serial): (usize, Serial),
+        (visit, serial): (&Visit, Serial),
         records: Vec<Record>,
         now: Duration,
     ) {
@@ -176,10 +228,10 @@ impl Zones {
                 "it has {key}, which Bindery did not write and which cannot stand beside what {name} has                  on the first server: remove one of the two; nothing is written here until then"
             );
             let fault = Fault::new(FaultKind::Behind, message);
-            zone.fleet.complete(index, Err(fault), &pace, now);
+            zone.fleet.complete(visit, Err(fault), &pace, now);
         } else {
             zone.fleet
-                .differs(index, (taken == 0).then_some(serial), now);
+                .differs(visit, (taken == 0).then_some(serial), now);
         }
         self.tell_lateness(name, now);
     }
@@ -187,7 +239,7 @@ impl Zones {
     pub(super) fn followed(
         &mut self,
         name: &Name,
-        index: usize,
+        visit: &Visit,
         result: Result<Serial, Fault>,
         now: Duration,
     ) {
@@ -195,22 +247,33 @@ impl Zones {
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };
-        zone.fleet.complete(index, result, &pace, now);
-        let arrived = zone.arrived();
-        let whole = zone
-            .propagation
-            .whole
-            .filter(|serial| zone.fleet.has(*serial));
-        if whole.is_some() {
-            zone.propagation.whole = None;
-        }
+        zone.fleet.complete(visit, result, &pace, now);
+        self.advance(name, now);
+    }
+
+    /// Tells the objects of what every server in rotation has now.
+    pub(super) fn advance(&mut self, name: &Name, now: Duration) {
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
+        let (arrived, all) = zone.arrived();
         for key in &arrived {
             self.touch_owners(key);
         }
-        if whole.is_some() {
+        if all {
             self.touch_all_owners(name);
         }
         self.tell_lateness(name, now);
+    }
+
+    /// Whether another server may still have what the leader has no more. A leader that loses the zone is
+    /// given what others have, and another may lead, so an object must not let go of its lines before.
+    pub(super) fn still_on_followers(zone: &Zone, key: &RecordKey) -> Withdrawal {
+        let lingers = zone.propagation.may_linger(key) || zone.fleet.has_unknown();
+        if zone.declared.is_none() || !lingers {
+            return Withdrawal::Done;
+        }
+        Self::lateness_of(zone).map_or(Withdrawal::Pending, Withdrawal::Failing)
     }
 
     /// Tells once when a server is late, which one, and when that changes.
@@ -225,7 +288,7 @@ impl Zones {
         }
         zone.propagation.late = late;
         let waiting: Vec<RecordKey> = zone.propagation.sets.keys().cloned().collect();
-        let all = zone.propagation.whole.is_some();
+        let all = zone.propagation.is_opening();
         self.zone_news.insert(name.clone());
         if all {
             return self.touch_all_owners(name);

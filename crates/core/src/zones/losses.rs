@@ -25,6 +25,10 @@ const WITHDRAWN_MAX: usize = 1_000;
 const UNTOLD: u32 = 1_000;
 
 /// What is known of a zone beyond what its leader has.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own that any other may go with"
+)]
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     /// The newest serial that anybody may have seen of the leader.
@@ -33,6 +37,8 @@ pub(super) struct Losses {
     is_hearsay: bool,
     /// The serial at which the leader was found, older than the floor, until it is beyond.
     fallen: Option<Serial>,
+    /// Another server leads and was not read yet.
+    is_handed_over: bool,
     /// Other servers are to be asked what they still have.
     ask: bool,
     /// What others wrote and the leader lost, until it stands there again.
@@ -82,6 +88,13 @@ impl Losses {
     pub(super) fn beyond(&self, serial: Serial) -> Option<Serial> {
         let bar = newest(self.bar(), Some(serial));
         bar.filter(|_| self.fallen.is_some())
+    }
+
+    /// Another server leads. The one before it may have taken what no answer told of, so that its serials
+    /// are as uncertain as those of another process.
+    pub(super) fn hand_over(&mut self) {
+        self.is_handed_over = true;
+        self.is_hearsay = true;
     }
 
     /// Whether the leader has an older version than it had.
@@ -194,7 +207,14 @@ impl Zone {
         {
             losses.floor = None;
         }
-        if !losses.floor.is_some_and(|floor| floor.newer_than(serial)) {
+        let is_handed_over = std::mem::take(&mut losses.is_handed_over);
+        if is_handed_over {
+            // As far ahead as the former leader may be, whatever it was given since it was last read.
+            losses.floor = newest(losses.bar(), Some(serial));
+            losses.is_hearsay = false;
+        }
+        let is_older = losses.floor.is_some_and(|floor| floor.newer_than(serial));
+        if !is_older && !is_handed_over {
             // One that fell goes beyond by a step of its own, wherever its changes led it.
             if losses.fallen.is_none() {
                 losses.reach(serial);
@@ -203,8 +223,11 @@ impl Zone {
         }
         // Without memory of it, others may know what the newer version had.
         losses.ask |= losses.fallen.is_none() && self.known_serial.is_none();
+        if losses.fallen.is_none() {
+            // Another server that leads lost nothing.
+            losses.lost_at = losses.floor.filter(|_| !is_handed_over);
+        }
         losses.fallen = Some(serial);
-        losses.lost_at = losses.floor;
         let stands = |(key, data): &&(RecordKey, RecordData)| {
             sets.get(key).is_some_and(|set| set.data().contains(data))
         };
@@ -212,10 +235,8 @@ impl Zone {
         for (key, _) in &losses.returned {
             self.guard.pass(key);
         }
-        if self
-            .known_serial
-            .is_some_and(|base| base.newer_than(serial))
-        {
+        let known = self.known_serial;
+        if is_handed_over || known.is_some_and(|known| known.newer_than(serial)) {
             self.stash();
         }
     }

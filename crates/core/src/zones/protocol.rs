@@ -7,11 +7,12 @@ use crate::{
     backoff::Backoff,
     delta::Delta,
     fault::Fault,
-    fleet::{FollowerTask, Pace},
+    fleet::{FollowerTask, Pace, Visit},
     name::Name,
     object::Id,
     plan::Change,
     record::{Record, RecordKey, RecordSet, Serial},
+    server::ServerId,
 };
 
 /// Where a zone's data comes from.
@@ -43,6 +44,8 @@ pub struct ZoneDeclaration {
     pub serial_floor: Option<Serial>,
     /// Whether it is to go, and by whose word.
     pub going: Option<Going>,
+    /// The servers of its group that it is on; `None` for all of them.
+    pub servers: Option<Arc<[ServerId]>>,
     /// The removals that are written down; `None` where nobody writes them down.
     pub noted: Option<Arc<Noted>>,
 }
@@ -149,10 +152,10 @@ pub enum Completion {
     /// [`Step::Rescue`] ended: the newest version that another server has, if it is newer than the leader's.
     Rescued(Option<ZoneContent>),
     /// [`Step::Follow`] of this server ended; it has this serial.
-    Followed(usize, Result<Serial, Fault>),
+    Followed(Visit, Result<Serial, Fault>),
     /// [`Step::Follow`] of this primary ended without a write: it has these records, at this serial, and
     /// the leader does not.
-    Differs(usize, Serial, Vec<Record>),
+    Differs(Visit, Serial, Vec<Record>),
     /// [`Step::Close`] ended.
     Closed(Result<(), Fault>),
 }

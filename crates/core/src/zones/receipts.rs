@@ -11,6 +11,7 @@ use crate::{
     name::Name,
     object::{Id, ObjectRef},
     record::{Record, RecordData, RecordKey, RecordType, Serial},
+    server::{ServerId, ServerInfo},
     tracker::Phase,
 };
 
@@ -124,6 +125,8 @@ pub struct ZoneReceipt {
     pub noted: Option<Arc<Noted>>,
     /// Whether removals wait for being written down.
     pub waits: bool,
+    /// The server that leads.
+    pub leader: Option<ServerInfo>,
     /// The other servers.
     pub followers: Vec<FollowerState>,
     /// The serial at which the leader lost data in this process's time that it has again.
@@ -169,13 +172,13 @@ impl Zones {
         events
     }
 
-    /// The positions of the followers that do not have the serial that the leader has of a zone; none
+    /// The followers that do not have the serial that the leader has of a zone; none
     /// of a zone that is retired.
     #[must_use]
-    pub fn behind(&self, name: &Name) -> Vec<usize> {
+    pub fn behind(&self, name: &Name) -> Vec<ServerId> {
         let zone = self.known.get(name);
         let zone = zone.filter(|zone| zone.declared.is_some());
-        zone.map_or_else(Vec::new, |zone| zone.fleet.behind().collect())
+        zone.map_or_else(Vec::new, |zone| zone.fleet.behind().cloned().collect())
     }
 
     /// How one zone is now.
@@ -201,7 +204,7 @@ impl Zones {
                 | Phase::DeletionPending
                 | Phase::DeletionInProgress,
                 None,
-            ) => match self.lateness_of(zone) {
+            ) => match Self::lateness_of(zone) {
                 Some(late) => ZoneState::Degraded(late),
                 None if zone.propagation.is_opening() => ZoneState::Opening,
                 None => ZoneState::Ready,
@@ -221,6 +224,7 @@ impl Zones {
             noted: zone.to_note(),
             sets: zone.parent.wanted_children().len(),
             data: zone.data(name),
+            leader: zone.leader.clone(),
             followers: zone.fleet.states().collect(),
             mended: zone.losses.mended(),
             fallen_from: zone.losses.floor().filter(|_| zone.losses.is_fallen()),
@@ -298,10 +302,14 @@ impl Zones {
         }
         let settled = zone.parent.is_open() && !zone.parent.is_unsettled(&claim.key);
         if settled && zone.propagation.holds(&claim.key) {
-            let late = self.lateness_of(zone);
+            let late = zone.propagation.late.clone();
+            let late = late.or_else(|| Self::lateness_of(zone));
             return late.map_or(ClaimStatus::Queued, ClaimStatus::Lagging);
         }
         match (self.fault_of(zone), settled, zone.serial) {
+            (Some(fault), true, Some(_)) if !self.is_answered(zone) => {
+                ClaimStatus::Failing(fault.clone())
+            }
             (_, true, Some(serial)) => {
                 cut.map_or(ClaimStatus::Programmed(serial), ClaimStatus::Occluded)
             }
@@ -396,7 +404,7 @@ fn remains(zone: &Zone, key: &RecordKey, record: &Record) -> Withdrawal {
         .is_some_and(|set| set.data().contains(&record.data));
     let in_flight = zone.in_flight.contains_key(key);
     if !(unknown || in_flight || (standing && !shared)) {
-        return zone.still_on_followers(key);
+        return Zones::still_on_followers(zone, key);
     }
     if let Some(quarantined) = zone.quarantined.get(key)
         && let ClaimStatus::Rejected(fault) | ClaimStatus::Failing(fault) = &quarantined.status

@@ -106,6 +106,8 @@ impl Zones {
     /// What was written is read back when nothing more can be written, so that a flood of changes is
     /// served first, but not later than after some messages.
     fn step(&mut self, name: &Name, now: Duration) -> Option<Step> {
+        // Without a server that leads it, a zone waits.
+        self.known.get(name)?.leader.as_ref()?;
         if self.known.get(name)?.verify_queue.len() < UNVERIFIED_MAX
             && let Some(step) = self.write_step(name, now)
         {
@@ -137,9 +139,7 @@ impl Zones {
     fn open(&mut self, name: &Name, now: Duration) -> Option<Step> {
         let zone = self.known.get_mut(name)?;
         let missing_since = zone.missing_since;
-        if missing_since.is_some()
-            && zone.is_going()
-            && (self.followers.is_empty() || !zone.has_soa())
+        if missing_since.is_some() && zone.is_going() && (zone.fleet.is_empty() || !zone.has_soa())
         {
             // Other servers may have what the leader lost; where there are none, nothing is left.
             let is_gone = self.depart_missing(name);

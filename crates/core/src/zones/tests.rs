@@ -9,6 +9,7 @@ mod lifecycle;
 mod losses;
 mod mending;
 mod properties;
+mod servers;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -22,7 +23,11 @@ use crate::{
 };
 
 use super::Tenancy;
-use crate::{delta::Delta, fleet::FollowerTask};
+use crate::{
+    delta::Delta,
+    fleet::{FollowerAction, FollowerTask},
+    server::{Role, ServerId, ServerInfo},
+};
 
 const ZONE: &str = "example.com.";
 
@@ -31,7 +36,7 @@ struct World {
     zones: Zones,
     server: BTreeMap<Name, ZoneContent>,
     /// What other servers answer when they are asked for their serial.
-    serials: BTreeMap<usize, Result<Serial, Fault>>,
+    serials: BTreeMap<ServerId, Result<Serial, Fault>>,
     /// The newest version that another server has.
     others: Option<ZoneContent>,
     /// What another primary has at a serial and the leader does not, until that may go.
@@ -46,7 +51,7 @@ struct World {
 impl World {
     fn new() -> Self {
         Self {
-            zones: Zones::new(Limits::default(), Vec::new()),
+            zones: Zones::new(Limits::default(), servers(&[Role::Primary])),
             serials: BTreeMap::new(),
             others: None,
             extras: None,
@@ -177,18 +182,19 @@ impl World {
     }
 
     fn follow(&mut self, errand: FollowerTask, leader: Serial) -> Completion {
-        let (index, sifted) = match errand {
-            FollowerTask::Sync(index, known) => (index, known.sifted),
-            FollowerTask::Probe(index) | FollowerTask::Refresh(index) => (index, None),
+        let FollowerTask { visit, action } = errand;
+        let sifted = match action {
+            FollowerAction::Sync(known) => known.sifted,
+            FollowerAction::Probe | FollowerAction::Refresh => None,
         };
         if let Some((serial, lines)) = self.extras.take() {
             if sifted != Some(serial) {
                 self.extras = Some((serial, lines.clone()));
             }
-            return Completion::Differs(index, serial, records(&lines));
+            return Completion::Differs(visit, serial, records(&lines));
         }
-        let followed = self.serials.get(&index).cloned();
-        Completion::Followed(index, followed.unwrap_or(Ok(leader)))
+        let followed = self.serials.get(&visit.server).cloned();
+        Completion::Followed(visit, followed.unwrap_or(Ok(leader)))
     }
 
     /// The zone's lines, SOA left out.
@@ -289,13 +295,21 @@ fn failed(step: Step, fault: &Fault) -> Completion {
         Step::Verify(keys) => Completion::Verified(keys, Err(fault.clone())),
         Step::Renew(record) => Completion::Renewed(record, Err(fault.clone())),
         Step::Rescue(_) => Completion::Rescued(None),
-        Step::Follow(
-            FollowerTask::Sync(index, _)
-            | FollowerTask::Probe(index)
-            | FollowerTask::Refresh(index),
-        ) => Completion::Followed(index, Err(fault.clone())),
+        Step::Follow(task) => Completion::Followed(task.visit, Err(fault.clone())),
         Step::Close => Completion::Closed(Err(fault.clone())),
     }
+}
+
+/// Servers of these roles, the first of which leads.
+fn servers(roles: &[Role]) -> Vec<ServerInfo> {
+    let infos = roles.iter().enumerate();
+    let info = |(index, role)| ServerInfo::at(&format!("192.0.2.{}:53", index + 1), role);
+    infos.map(|(index, role)| info((index, *role))).collect()
+}
+
+/// The server at this place, the leader being 0.
+fn server(index: usize) -> ServerId {
+    ServerId::new(&format!("192.0.2.{}:53", index + 1))
 }
 
 fn name(text: &str) -> Name {
@@ -354,6 +368,7 @@ fn zone_declaration(hosting: Hosting) -> ZoneDeclaration {
         allowed: None,
         serial_floor: None,
         going: None,
+        servers: None,
         noted: None,
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn submit(
     for (group, declaration) in &mut declarations {
         declaration.revision = progress.revision;
         if declaration.adoption == Adoption::Refuse {
-            let config = ctx.settings.groups.get(group);
+            let config = ctx.group_config(group);
             declaration.adoption = config.map_or(Adoption::Refuse, |config| config.adoption);
         }
     }

@@ -127,15 +127,15 @@ pub(super) fn declare(
     observed: &Observed,
     (zone, what): (ZoneKey, ZoneRequest),
 ) {
-    let config = ctx.settings.groups.get(&zone.group);
+    let config = ctx.group_config(&zone.group);
     let (going, noted) = match &what {
         ZoneRequest::Wanted(_, _, noted) => (None, Some(Arc::clone(noted))),
         ZoneRequest::Going(going, ..) => (Some(*going), None),
     };
     // Of a name that is declared no longer, nothing more is known.
-    let records = match config {
+    let records = match &config {
         Some(config) if observed.name.as_ref() == Some(&zone.name) => {
-            hosts::with_addresses(&zone.name, &observed.records, &config.leader)
+            hosts::with_addresses(&zone.name, &observed.records, &config.primary)
         }
         Some(_) | None => Vec::new(),
     };
@@ -154,6 +154,7 @@ pub(super) fn declare(
         allowed: observed.meta.allowed_plan().map(Into::into),
         serial_floor: observed.serial_floor,
         going,
+        servers: None,
         noted,
     };
     let mut state = ctx.state();

@@ -318,7 +318,9 @@ pub(super) fn status(
     let servers = declared
         .and_then(|owned| owned.config.as_ref())
         .map(|config| {
-            let leader = server(&config.leader, "primary", is_served, serial);
+            let leader = event.and_then(|event| event.leader.as_ref());
+            let leader = leader.map_or(&*config.primary, |leader| &*leader.address);
+            let leader = server(leader, "primary", is_served, serial);
             let followers = event.map_or(&[][..], |event| &event.followers);
             let others = followers.iter().map(|one| {
                 let serial = one.serial.map(|serial| serial.0);
@@ -410,10 +412,10 @@ fn advice(fault: &Fault, config: Option<&GroupConfig>) -> String {
     match config {
         Some(GroupConfig {
             management: Management::External,
-            leader,
+            primary,
             adoption: bindery_core::Adoption::Refuse,
         }) if fault.kind == FaultKind::NoSuchZone => format!(
-            "the server {leader} does not have the zone: create it there, open to updates and transfers \
+            "the server {primary} does not have the zone: create it there, open to updates and transfers \
              with Bindery's key; it becomes ready by itself ({fault})"
         ),
         Some(_) | None => fault.message.clone(),

@@ -83,7 +83,7 @@ pub(super) fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Obser
         let other = others.find(|other| *other != object);
         let declared = progress.declared.get(&zone);
         let owned = OwnedZone {
-            config: ctx.settings.groups.get(&zone.group).cloned(),
+            config: ctx.group_config(&zone.group),
             successor: other.map(|other| successor(state, other, &zone)),
             declared: declared.cloned(),
             event: declared.and_then(|_| state.zone_events.get(&zone).cloned()),

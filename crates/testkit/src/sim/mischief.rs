@@ -116,12 +116,11 @@ impl World {
         let stop = CancellationToken::new();
         let server = FakeNameServer::new(Away);
         let groups = Servers::one("192.0.2.99:53", Arc::new(server), None).alone();
-        let settings = Settings::of(&groups);
         let (engine, run) = Engine::start(groups, self.limits, &stop);
         let controllers = Controllers {
             client: self.api.client(),
             engine,
-            settings,
+            settings: Settings::default(),
             clock: Arc::new(SimulatedClock(Arc::clone(&self.environment))),
         };
         let (_handle, tasks) = controllers.start(&stop);

@@ -11,8 +11,7 @@ use std::{
 
 use bindery_core::{
     Adoption, Claim, Declaration, Group, GroupDeclaration, Id, Kind, Name, ObjectRef, Record,
-    RecordKey, ZoneKey,
-    fleet::{Role, ServerInfo},
+    RecordKey, Role, ServerInfo, ZoneKey,
     zones::{ClaimStatus, Hosting, Limits, Receipt, Tenancy, ZoneDeclaration},
 };
 use bindery_engine::{Engine, Receipts, ServerHandle, Servers};
@@ -31,16 +30,14 @@ struct Running {
 
 /// An engine on a server with one zone of somebody else's.
 fn start(faults: impl Faults) -> Running {
-    start_with(faults, Arc::new([]))
+    start_with(faults, &[])
 }
 
-fn start_with(faults: impl Faults, followers: Arc<[ServerHandle]>) -> Running {
+fn start_with(faults: impl Faults, followers: &[ServerHandle]) -> Running {
     let server = FakeNameServer::new(faults);
     server.add_zone(&zone(), &[soa()]);
-    let servers = Servers {
-        followers,
-        ..Servers::one("192.0.2.53:53", Arc::new(server.clone()), None)
-    };
+    let leader = Servers::one("192.0.2.53:53", Arc::new(server.clone()), None);
+    let servers: Servers = leader.iter().chain(followers).cloned().collect();
     let stop = CancellationToken::new();
     let (engine, run) = Engine::start(servers.alone(), Limits::default(), &stop);
     let events = engine.listen(|_| true);
@@ -55,6 +52,7 @@ fn start_with(faults: impl Faults, followers: Arc<[ServerHandle]>) -> Running {
         allowed: None,
         serial_floor: None,
         going: None,
+        servers: None,
         noted: None,
     };
     engine.declare_zone(&Group::UNNAMED, declaration);
@@ -270,16 +268,13 @@ async fn stopping_waits_for_the_update_on_its_way() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_lacks_a_zone_is_counted_as_behind_until_the_zone_goes() {
-    let info = ServerInfo {
-        address: "192.0.2.54:53".into(),
-        role: Role::Secondary,
-    };
+    let info = ServerInfo::at("192.0.2.54:53", Role::Secondary);
     let station = ServerHandle {
         info: info.clone(),
         server: Arc::new(FakeNameServer::default()),
         host: None,
     };
-    let running = start_with(Faultless, Arc::new([station]));
+    let running = start_with(Faultless, &[station]);
     let becomes = async |count: usize| {
         let wanted = vec![(info.clone(), count)];
         while running.engine.behind() != wanted {
@@ -301,14 +296,11 @@ async fn a_server_that_lacks_a_zone_is_counted_as_behind_until_the_zone_goes() {
 async fn a_secondary_that_lacks_a_zone_is_handed_what_the_lead_has() {
     let follower = FakeNameServer::default();
     let station = ServerHandle {
-        info: ServerInfo {
-            address: "192.0.2.54:53".into(),
-            role: Role::Secondary,
-        },
+        info: ServerInfo::at("192.0.2.54:53", Role::Secondary),
         server: Arc::new(follower.clone()),
         host: Some(Arc::new(follower.clone())),
     };
-    let running = start_with(Faultless, Arc::new([station]));
+    let running = start_with(Faultless, &[station]);
     let handed_over = async {
         while follower.content(&zone()).is_none() {
             tokio::time::sleep(Duration::from_millis(10)).await; // pause between polls
@@ -325,14 +317,11 @@ async fn the_same_serial_by_chance_is_not_taken_for_the_same_zone() {
     let follower = FakeNameServer::default();
     follower.add_zone(&zone(), &[soa(), stray.parse().expect("a record")]);
     let station = ServerHandle {
-        info: ServerInfo {
-            address: "192.0.2.54:53".into(),
-            role: Role::Primary,
-        },
+        info: ServerInfo::at("192.0.2.54:53", Role::Primary),
         server: Arc::new(follower.clone()),
         host: None,
     };
-    let running = start_with(Faultless, Arc::new([station]));
+    let running = start_with(Faultless, &[station]);
     let www = "www.example.com. 60 IN A 192.0.2.1";
     running.engine.declare(declaration("www", www));
     let statuses = statuses(&running.events, 1).await;

@@ -11,7 +11,7 @@ use bindery_core::zones::{
 };
 use bindery_core::{
     Change, Claim, Fault, FaultKind, Group, ObjectRef, Problem, Reason, Record, RecordKey,
-    RecordSet, ZoneKey,
+    RecordSet, Role, ServerInfo, ZoneKey,
 };
 use bindery_sources::{self as sources, Id, Meta, Precedence};
 use serde::Serialize;
@@ -168,7 +168,7 @@ impl Rehearsal {
     }
 
     fn zones(&mut self, group: &Group) -> &mut Zones {
-        let new = || Zones::new(Limits::default(), Vec::new()).on(group.clone());
+        let new = || Zones::new(Limits::default(), vec![server()]).on(group.clone());
         self.groups.entry(group.clone()).or_insert_with(new)
     }
 
@@ -222,6 +222,7 @@ impl Rehearsal {
                     allowed: view.meta.allowed_plan().map(Into::into),
                     serial_floor: None,
                     going: None,
+                    servers: None,
                     noted: None,
                 };
                 (zone, declaration)
@@ -399,6 +400,11 @@ fn records(key: &RecordKey, set: Option<&RecordSet>) -> Vec<Record> {
 }
 
 /// Why a claim would not be served; `None` where it would be, or where its zone was not read.
+/// The server that everything is rehearsed on.
+fn server() -> ServerInfo {
+    ServerInfo::at("rehearsal", Role::Primary)
+}
+
 fn obstacle(claim: &Claim, verdict: &ClaimStatus) -> Option<String> {
     let key = &claim.key;
     match verdict {

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bindery_apiserver::Options;
-use bindery_core::fleet::{Role, ServerInfo};
 use bindery_core::{Moment, zones::Limits};
+use bindery_core::{Role, ServerInfo};
 use bindery_engine::{ServerHandle, Servers};
 use bindery_kube::{Clock, Controllers, Settings};
 use tower::{Service as _, ServiceExt as _};
@@ -32,23 +32,19 @@ impl Clock for Still {
 /// Everything that `up` has, over a client of its API, and the tasks of the controllers.
 fn sources(api: &EmbeddedApi, client: kube::Client) -> (Sources, Vec<bindery_kube::Task>) {
     let stop = CancellationToken::new();
-    let station = |role| ServerHandle {
-        info: ServerInfo {
-            address: "192.0.2.53:53".into(),
-            role,
-        },
+    let handle = |address, role| ServerHandle {
+        info: ServerInfo::at(address, role),
         server: Arc::new(bindery_dns::Server::new("192.0.2.53:53", None)),
         host: None,
     };
-    let servers = Servers {
-        leader: station(Role::Primary),
-        followers: Arc::new([station(Role::Secondary)]),
-    };
+    let primary = handle("192.0.2.53:53", Role::Primary);
+    let secondary = handle("192.0.2.54:53", Role::Secondary);
+    let servers: Servers = [primary, secondary].into_iter().collect();
     let (engine, _running) = Engine::start(servers.alone(), Limits::default(), &stop);
     let controllers = Controllers {
         client,
         engine: engine.clone(),
-        settings: Settings::of(&BTreeMap::new()),
+        settings: Settings::default(),
         clock: Arc::new(Still),
     };
     let (handle, tasks) = controllers.start(&stop);

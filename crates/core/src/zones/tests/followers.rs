@@ -1,7 +1,6 @@
 //! Several servers, and the records of the zone itself.
 
 use super::*;
-use crate::fleet::{Role, ServerInfo};
 use crate::zones::Going;
 
 pub(super) const APEX: &str = "example.com. 60 IN SOA ns1.example.com. admin.example.com. 7 60 60 60 60\n\
@@ -9,12 +8,9 @@ pub(super) const APEX: &str = "example.com. 60 IN SOA ns1.example.com. admin.exa
                     ns1.example.com. 60 IN A 192.0.2.53";
 
 pub(super) fn with_followers(roles: &[Role]) -> World {
-    let info = |role: &Role| ServerInfo {
-        address: "192.0.2.2:53".into(),
-        role: *role,
-    };
+    let roles: Vec<Role> = [Role::Primary].iter().chain(roles).copied().collect();
     World {
-        zones: Zones::new(Limits::default(), roles.iter().map(info).collect()),
+        zones: Zones::new(Limits::default(), servers(&roles)),
         ..World::new()
     }
 }
@@ -56,7 +52,7 @@ fn a_set_is_programmed_only_when_every_server_has_it() {
     world.zones.declare_zone(served(APEX));
     world.pass(Duration::from_secs(5));
     assert_eq!(state(&world), ZoneState::Ready);
-    world.serials.insert(0, Ok(Serial(7)));
+    world.serials.insert(server(1), Ok(Serial(7)));
     world.zones.declare(declare("www", 1, WWW, ""));
     world.pass(Duration::from_millis(500));
     assert_eq!(world.zones.event(&object("www")), None);
@@ -82,7 +78,7 @@ fn a_server_that_fails_for_a_moment_is_not_told_of() {
     world.zones.declare_zone(served(APEX));
     world.zones.declare(declare("www", 1, WWW, ""));
     let fault = Fault::new(FaultKind::Unreachable, "connection refused");
-    world.serials.insert(0, Err(fault));
+    world.serials.insert(server(1), Err(fault));
     world.pass(Duration::ZERO);
     assert_eq!(world.zones.event(&object("www")), None);
     world.serials.clear();
@@ -93,7 +89,7 @@ fn a_server_that_fails_for_a_moment_is_not_told_of() {
 #[test]
 fn the_lead_goes_beyond_a_server_that_is_ahead() {
     let mut world = with_followers(&[Role::Secondary]);
-    world.serials.insert(0, Ok(Serial(41)));
+    world.serials.insert(server(1), Ok(Serial(41)));
     world.zones.declare_zone(served(APEX));
     world.pass(Duration::from_millis(100));
     assert_eq!(world.server[&name(ZONE)].serial, Serial(42));

@@ -1,7 +1,6 @@
 //! Servers that lose data, come back with older data, or do not answer.
 
 use super::{followers::*, *};
-use crate::fleet::Role;
 
 const THEIRS: &str = "theirs.example.com. 60 IN A 192.0.2.99";
 const API: &str = "api.example.com. 60 IN A 192.0.2.2";
@@ -222,7 +221,7 @@ fn what_another_server_still_has_is_put_back_after_a_restart() {
     world.server.insert(name(ZONE), content(APEX));
     let newer = format!("{}\n{THEIRS}\n{API}", APEX.replace(" 7 60", " 49 60"));
     world.others = Some(content(&newer));
-    world.serials.insert(0, Ok(Serial(49)));
+    world.serials.insert(server(1), Ok(Serial(49)));
     // It withdrew its record from the leader, and waits for the secondary to hear of it.
     world.zones.declare(declare("api", 1, "", API));
     world.zones.declare_zone(with_floor(49));
@@ -236,7 +235,7 @@ fn what_another_server_still_has_is_put_back_after_a_restart() {
 fn nothing_is_ready_while_another_server_has_an_older_version_with_a_newer_serial() {
     let mut world = with_followers(&[Role::Secondary]);
     world.server.insert(name(ZONE), content(APEX));
-    world.serials.insert(0, Ok(Serial(50)));
+    world.serials.insert(server(1), Ok(Serial(50)));
     world.zones.declare_zone(served(APEX));
     world.zones.declare(declare("www", 1, WWW, ""));
     world.pass(Duration::from_secs(3));
@@ -286,13 +285,17 @@ fn a_silent_server_is_told_of_every_zone_and_taken_back_when_it_answers() {
     world.pass(Duration::from_secs(5));
     world.zones.take_zone_events();
     let silence = |server: &str| Err(Fault::new(FaultKind::Lost, format!("{server} is silent")));
-    world.zones.hear(1, silence("192.0.2.2"), world.now);
+    world
+        .zones
+        .on_answer(&server(1), silence("192.0.2.2"), world.now);
     assert_eq!(world.zones.take_zone_events().len(), 1);
     let ZoneState::Degraded(fault) = state(&world) else {
         panic!("{:?}", state(&world));
     };
     assert_eq!(fault.kind, FaultKind::Behind);
-    world.zones.hear(0, silence("192.0.2.1"), world.now);
+    world
+        .zones
+        .on_answer(&server(0), silence("192.0.2.1"), world.now);
     let ZoneState::Degraded(fault) = state(&world) else {
         panic!("{:?}", state(&world));
     };
@@ -301,8 +304,8 @@ fn a_silent_server_is_told_of_every_zone_and_taken_back_when_it_answers() {
     world.zones.declare(declare("www", 1, WWW, ""));
     world.pass(Duration::from_secs(20));
     world.failures = 0;
-    world.zones.hear(0, Ok(()), world.now);
-    world.zones.hear(1, Ok(()), world.now);
+    world.zones.on_answer(&server(0), Ok(()), world.now);
+    world.zones.on_answer(&server(1), Ok(()), world.now);
     world.pass(Duration::from_millis(300));
     assert_eq!(state(&world), ZoneState::Ready);
     assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));

@@ -148,7 +148,7 @@ impl Bench {
         }
         let settings = Settings {
             namespaces: self.namespaces.iter().map(|&one| one.into()).collect(),
-            ..Settings::of(&groups)
+            ..Settings::default()
         };
         let stop = CancellationToken::new();
         let (engine, running) = Engine::start(groups, Limits::default(), &stop);

@@ -1,0 +1,265 @@
+//! The servers of each zone: which of them leads, and what it means when one does not answer, comes or goes.
+//!
+//! One primary leads a zone. When it falls silent, the most advanced of the others does, so that writing
+//! goes on. What was on its way to the silent one may or may not have been applied: the new leader is read
+//! as if it had lost data (see `losses`), and the former leader is brought in line when it is back.
+
+use std::time::Duration;
+
+use super::{Zone, Zones};
+use crate::{
+    fault::{Fault, FaultKind},
+    fleet::Past,
+    name::Name,
+    server::{Role, ServerId, ServerInfo},
+    tracker::Phase,
+};
+
+/// Who leads a zone, and since which change of that. What was begun before a change counts for nothing
+/// after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// The server that leads.
+    pub leader: ServerId,
+    number: u32,
+}
+
+impl Zones {
+    /// A zone that any server may be asked about, to see whether it answers.
+    #[must_use]
+    pub fn probe(&self) -> Option<Name> {
+        let mut known = self.known.iter();
+        let found = known.find(|(_, zone)| zone.declared.is_some());
+        found.map(|(name, _)| name.clone())
+    }
+
+    /// Who leads a zone now; nobody where no primary is known.
+    #[must_use]
+    pub fn term(&self, name: &Name) -> Option<Term> {
+        let zone = self.known.get(name)?;
+        let leader = zone.leader.as_ref()?.id.clone();
+        let number = zone.term;
+        Some(Term { leader, number })
+    }
+
+    /// Whether a server does not answer.
+    #[must_use]
+    pub fn is_silent(&self, server: &ServerId) -> bool {
+        self.silent.contains_key(server)
+    }
+
+    /// Takes in which servers there are. A zone whose leader is no longer among them gets another one; a
+    /// server that moved is taken for a new one.
+    pub fn set_servers(&mut self, servers: Vec<ServerInfo>, now: Duration) {
+        let stays = |id: &ServerId| {
+            let mut before = self.servers.iter().filter(|one| one.id == *id);
+            before.any(|one| servers.contains(one))
+        };
+        let gone: Vec<ServerId> = self
+            .silent
+            .keys()
+            .filter(|id| !stays(id))
+            .cloned()
+            .collect();
+        for id in gone {
+            self.silent.remove(&id);
+        }
+        self.servers = servers;
+        let names: Vec<Name> = self.known.keys().cloned().collect();
+        for name in &names {
+            self.seat(name, now);
+            self.advance(name, now);
+        }
+        self.work.extend(names.iter().cloned());
+        self.zone_news.extend(names);
+    }
+
+    /// Takes in whether a server answers. One that does not is out of rotation in every zone.
+    pub fn on_answer(&mut self, server: &ServerId, answer: Result<(), Fault>, now: Duration) {
+        match answer {
+            Ok(()) if self.silent.remove(server).is_none() => return,
+            Ok(()) => {}
+            Err(fault) => {
+                if self.silent.insert(server.clone(), fault).is_some() {
+                    return;
+                }
+            }
+        }
+        let names: Vec<Name> = self.known.keys().cloned().collect();
+        for name in &names {
+            self.hear_of(name, server, now);
+        }
+        self.zone_news.extend(names);
+    }
+
+    /// What it means for one zone that a server fell silent or answers again.
+    fn hear_of(&mut self, name: &Name, server: &ServerId, now: Duration) {
+        let silence = self.silent.get(server).cloned();
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
+        if let Some(fault) = &silence {
+            zone.fleet.fall_silent(server, fault, now);
+        } else {
+            zone.fleet.answer(server, now);
+            let fault = zone.fault.as_ref();
+            if fault.is_some_and(|fault| fault.kind.is_silence()) {
+                zone.not_before = now;
+            }
+            self.work.insert(name.clone());
+        }
+        self.seat(name, now);
+        self.advance(name, now);
+        let Some(zone) = self.known.get(name) else {
+            return;
+        };
+        // With no server left, nothing is served any more; with the first one back, all of it is again.
+        let leads = zone.leader.as_ref().is_some_and(|one| one.id == *server);
+        if leads && !zone.fleet.is_serving() {
+            self.touch_all_owners(name);
+        } else {
+            self.touch_waiting_owners(name);
+        }
+    }
+
+    /// Whether any server of a zone answers that has it.
+    pub(super) fn is_answered(&self, zone: &Zone) -> bool {
+        let leader = zone.leader.as_ref();
+        leader.is_some_and(|one| !self.silent.contains_key(&one.id)) || zone.fleet.is_serving()
+    }
+
+    /// Why a zone cannot be read or written, if it cannot.
+    pub(super) fn fault_of<'a>(&'a self, zone: &'a Zone) -> Option<&'a Fault> {
+        let silence = || self.silent.get(&zone.leader.as_ref()?.id);
+        zone.fault.as_ref().or_else(silence)
+    }
+
+    /// Why not every server of a zone has what is declared, if that is known.
+    pub(super) fn lateness_of(zone: &Zone) -> Option<Fault> {
+        let silent = zone.fleet.silence();
+        let silent = silent.map(|fault| Fault::new(FaultKind::Behind, fault.message.clone()));
+        zone.losses
+            .fault()
+            .or(silent)
+            .or_else(|| zone.propagation.late.clone())
+    }
+
+    /// Gives every server of a zone its place: one primary leads, the others follow.
+    pub(super) fn seat(&mut self, name: &Name, now: Duration) {
+        let Some(zone) = self.known.get(name) else {
+            return;
+        };
+        let before = zone.leader.clone();
+        let servers: Vec<ServerInfo> = self.servers_of(zone).cloned().collect();
+        let leader = self.choose(zone).cloned();
+        if let (Some(before), Some(leader)) = (&before, &leader)
+            && before != leader
+            && zone.parent.phase() == Phase::DeletionInProgress
+        {
+            // It is on its way out on every server.
+            return;
+        }
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
+        let others = servers.iter();
+        let others = others.filter(|one| leader.as_ref().is_none_or(|leader| leader.id != one.id));
+        if before == leader {
+            zone.fleet.set_servers(others, now);
+        } else {
+            let former = before.as_ref().filter(|former| servers.contains(former));
+            zone.hand_over(leader.clone(), former, now);
+            zone.fleet.set_servers(others, now);
+            self.work.insert(name.clone());
+        }
+        for (id, fault) in &self.silent {
+            zone.fleet.fall_silent(id, fault, now);
+        }
+    }
+
+    /// The servers of one zone: those that its declaration names, or all of the group.
+    fn servers_of<'a>(&'a self, zone: &'a Zone) -> impl Iterator<Item = &'a ServerInfo> + Clone {
+        let named = zone
+            .declared
+            .as_ref()
+            .and_then(|one| one.servers.as_deref());
+        let servers = self.servers.iter();
+        servers.filter(move |one| named.is_none_or(|named| named.contains(&one.id)))
+    }
+
+    /// The server that is to lead a zone: the one that does, while it answers; else the most advanced
+    /// primary that answers, the first where nothing is known of them; and where none does, whoever did.
+    fn choose<'a>(&'a self, zone: &'a Zone) -> Option<&'a ServerInfo> {
+        let mut primaries = self
+            .servers_of(zone)
+            .filter(|one| one.role == Role::Primary);
+        let present = zone.leader.as_ref();
+        let present = present.and_then(|leader| primaries.clone().find(|one| *one == leader));
+        if let Some(present) = present
+            && !self.silent.contains_key(&present.id)
+        {
+            return Some(present);
+        }
+        let answering = primaries.clone();
+        let answering = answering.filter(|one| !self.silent.contains_key(&one.id));
+        let best = answering.reduce(|one, other| {
+            let serials = (zone.fleet.serial(&one.id), zone.fleet.serial(&other.id));
+            match serials {
+                (Some(one_has), Some(has)) if has.newer_than(one_has) => other,
+                (None, Some(_)) => other,
+                (Some(_) | None, _) => one,
+            }
+        });
+        best.or(present).or_else(|| primaries.next())
+    }
+}
+
+impl Zone {
+    /// Another server leads. What was on its way to the former one is forgotten: it is read from the new
+    /// one what stands, and what is missing there is written again.
+    fn hand_over(
+        &mut self,
+        leader: Option<ServerInfo>,
+        former: Option<&ServerInfo>,
+        now: Duration,
+    ) {
+        self.term = self.term.wrapping_add(1);
+        let is_first = self.leader.is_none();
+        if let Some(leader) = &leader {
+            // Everything is known of a leader that was read, up to what others wrote a moment ago.
+            let past = self.known_serial.map_or(Past::Unknown, Past::Led);
+            let former = former.map(|former| (former, past));
+            self.fleet.change_leader(&leader.id, former, now);
+        }
+        self.leader = leader;
+        if is_first {
+            return;
+        }
+        self.forget_in_flight();
+        self.losses.hand_over();
+        self.recover();
+        self.missing_since = None;
+        match self.parent.phase() {
+            Phase::CreationInProgress => self.parent.failed(),
+            Phase::UpdateInProgress => self.parent.done(),
+            Phase::NotStarted
+            | Phase::Created
+            | Phase::DeletionPending
+            | Phase::DeletionInProgress
+            | Phase::Gone => {}
+        }
+        self.stale = self.parent.phase() != Phase::NotStarted;
+    }
+
+    fn forget_in_flight(&mut self) {
+        for (key, sent) in std::mem::take(&mut self.in_flight) {
+            // It may stand on the former leader, and is nobody else's there.
+            self.losses.withdraw(&key, sent.desired.as_ref(), None);
+            self.parent.complete(&key);
+        }
+        self.verify_queue.clear();
+        (self.commits, self.questions, self.acknowledged) = (0, 0, 0);
+        (self.reading, self.reading_changes, self.drifted) = (false, false, false);
+        self.no_ixfr = false;
+    }
+}

@@ -1,0 +1,226 @@
+//! Servers that fall silent, come and go; and which of them leads.
+
+use super::{followers::*, *};
+use crate::fleet::{Known, Past};
+
+fn silence() -> Result<(), Fault> {
+    Err(Fault::new(FaultKind::Lost, "it does not answer"))
+}
+
+/// A zone on these servers, the first of which leads, with one record.
+fn with_www(roles: &[Role]) -> World {
+    let mut world = with_followers(roles);
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
+    world
+}
+
+fn leader(world: &World) -> Option<ServerId> {
+    Some(world.zones.term(&name(ZONE))?.leader)
+}
+
+fn withdrawal(world: &World) -> Option<Withdrawal> {
+    let receipt = world.zones.event(&object("www"));
+    receipt.map(|receipt| receipt.withdrawal)
+}
+
+const MAIL: &str = "mail.example.com. 60 IN A 192.0.2.8";
+
+#[test]
+fn a_silent_secondary_is_out_of_rotation_until_it_caught_up() {
+    let mut world = with_www(&[Role::Secondary, Role::Secondary]);
+    world.zones.on_answer(&server(1), silence(), world.now);
+    world.serials.insert(server(1), Ok(Serial(7)));
+    world.zones.declare(declare("mail", 2, MAIL, ""));
+    world.pass(Duration::from_secs(1));
+    assert!(matches!(world.status("mail"), ClaimStatus::Programmed(_)));
+    let ZoneState::Degraded(fault) = state(&world) else {
+        panic!("{:?}", state(&world));
+    };
+    assert_eq!(fault.message, "it does not answer");
+
+    // Back, but behind: it is told of, and nobody waits for it.
+    world.zones.on_answer(&server(1), Ok(()), world.now);
+    world.pass(Duration::from_secs(3));
+    assert!(matches!(world.status("mail"), ClaimStatus::Programmed(_)));
+    assert!(matches!(state(&world), ZoneState::Degraded(_)));
+    world.serials.clear();
+    world.pass(Duration::from_secs(3));
+    assert_eq!(state(&world), ZoneState::Ready);
+
+    // It counts again.
+    world.serials.insert(server(1), Ok(Serial(8)));
+    world
+        .zones
+        .declare(declare("ftp", 3, "ftp.example.com. 60 IN A 192.0.2.9", ""));
+    world.pass(Duration::from_secs(3));
+    assert!(matches!(world.status("ftp"), ClaimStatus::Lagging(_)));
+}
+
+#[test]
+fn a_record_that_waits_for_a_server_is_served_when_that_one_falls_silent() {
+    let mut world = with_www(&[Role::Secondary]);
+    world.serials.insert(server(1), Ok(Serial(7)));
+    world.zones.declare(declare("mail", 2, MAIL, ""));
+    world.pass(Duration::from_millis(500));
+    assert_eq!(world.zones.event(&object("mail")), None);
+    world.zones.take_events();
+    world.zones.on_answer(&server(1), silence(), world.now);
+    let told = world.zones.take_events();
+    assert!(told.iter().any(|one| *one.owner == *object("mail")));
+    assert!(matches!(world.status("mail"), ClaimStatus::Programmed(_)));
+}
+
+#[test]
+fn with_no_server_in_rotation_nothing_is_served() {
+    let mut world = with_www(&[]);
+    world.zones.on_answer(&server(0), silence(), world.now);
+    let told = world.zones.take_events();
+    assert!(told.iter().any(|one| *one.owner == *object("www")));
+    assert!(matches!(world.status("www"), ClaimStatus::Failing(_)));
+    world.zones.on_answer(&server(0), Ok(()), world.now);
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
+
+    let mut world = with_www(&[Role::Secondary]);
+    world.zones.on_answer(&server(0), silence(), world.now);
+    let status = world.status("www");
+    assert!(
+        matches!(status, ClaimStatus::Programmed(_)),
+        "the secondary serves it"
+    );
+    world.zones.on_answer(&server(1), silence(), world.now);
+    assert!(matches!(world.status("www"), ClaimStatus::Failing(_)));
+}
+
+#[test]
+fn another_primary_leads_when_the_leader_falls_silent() {
+    let mut world = with_www(&[Role::Primary, Role::Secondary]);
+    let before = world.server.clone();
+    let serial = before[&name(ZONE)].serial;
+    world.zones.declare(declare("mail", 2, MAIL, ""));
+    world.pass(Duration::from_millis(1));
+    assert_eq!(leader(&world), Some(server(0)));
+    // The other one has not been given the last record.
+    world.server = before;
+    world.zones.on_answer(&server(0), silence(), world.now);
+    assert_eq!(leader(&world), Some(server(1)));
+    world.pass(Duration::from_secs(2));
+    assert!(
+        world.lines().contains(&MAIL.to_owned()),
+        "it is written there"
+    );
+    assert!(matches!(world.status("mail"), ClaimStatus::Programmed(_)));
+    let now = world.server[&name(ZONE)].serial;
+    assert!(
+        now.newer_than(Serial(serial.0 + 1_000)),
+        "{now}: beyond what anybody has"
+    );
+    assert!(matches!(state(&world), ZoneState::Degraded(_)));
+
+    world.zones.on_answer(&server(0), Ok(()), world.now);
+    assert_eq!(leader(&world), Some(server(1)), "who leads goes on");
+    world.pass(Duration::from_secs(2));
+    assert_eq!(state(&world), ZoneState::Ready);
+}
+
+#[test]
+fn a_former_leader_is_asked_for_what_was_written_after_it_was_known() {
+    let mut world = with_www(&[Role::Primary]);
+    let known = world.server[&name(ZONE)].serial;
+    world.zones.on_answer(&server(0), silence(), world.now);
+    world.pass(Duration::from_secs(1));
+    world.zones.on_answer(&server(0), Ok(()), world.now);
+    let task = world.zones.take_work().into_iter().find_map(|zone| {
+        let step = world.zones.next_step(&zone, world.now);
+        step.filter(|step| matches!(step, Step::Follow(_)))
+    });
+    let Some(Step::Follow(FollowerTask { visit, action })) = task else {
+        panic!("{task:?}");
+    };
+    assert_eq!(visit.server, server(0));
+    let wanted = Known {
+        past: Past::Led(known),
+        ..Known::default()
+    };
+    assert_eq!(action, FollowerAction::Sync(wanted));
+    // Somebody wrote there.
+    let theirs = "theirs.example.com. 60 IN A 192.0.2.77";
+    let differs = Completion::Differs(visit, Serial(9), records(theirs));
+    world.zones.complete(&name(ZONE), differs, world.now);
+    world.pass(Duration::from_secs(2));
+    assert!(
+        world.lines().contains(&theirs.to_owned()),
+        "{:?}",
+        world.lines()
+    );
+}
+
+#[test]
+fn an_object_keeps_its_lines_while_a_former_leader_may_have_them() {
+    let mut world = with_www(&[Role::Primary]);
+    world.zones.on_answer(&server(0), silence(), world.now);
+    world.zones.declare(declare("www", 2, "", WWW));
+    world.pass(Duration::from_secs(2));
+    assert!(!world.lines().contains(&WWW.to_owned()));
+    assert!(matches!(withdrawal(&world), Some(Withdrawal::Failing(_))));
+    world.zones.on_answer(&server(0), Ok(()), world.now);
+    world.pass(Duration::from_secs(2));
+    assert_eq!(withdrawal(&world), Some(Withdrawal::Done));
+}
+
+#[test]
+fn a_zone_opens_on_another_primary_when_the_first_never_answered() {
+    let mut world = with_followers(&[Role::Primary]);
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    let zones = world.zones.take_work();
+    let step = world.zones.next_step(&zones[0], world.now);
+    assert!(matches!(step, Some(Step::Open(_))), "it hangs");
+    world.zones.on_answer(&server(0), silence(), world.now);
+    world.pass(Duration::from_secs(3));
+    assert_eq!(leader(&world), Some(server(1)));
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
+    // Nothing of the first is known, so it may have what an object lets go of.
+    world.zones.declare(declare("www", 2, "", WWW));
+    world.pass(Duration::from_secs(1));
+    assert!(matches!(withdrawal(&world), Some(Withdrawal::Failing(_))));
+}
+
+#[test]
+fn a_zone_waits_for_servers_and_goes_on_with_others() {
+    let mut world = World::new();
+    world.zones = Zones::new(Limits::default(), Vec::new());
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    assert!(world.server.is_empty() && leader(&world).is_none());
+    world
+        .zones
+        .set_servers(servers(&[Role::Primary]), world.now);
+    world.pass(Duration::from_secs(5));
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
+
+    // The only server is replaced by an empty one.
+    let other = ServerInfo::at("192.0.2.99:53", Role::Primary);
+    world.server.clear();
+    world.zones.set_servers(vec![other.clone()], world.now);
+    assert_eq!(leader(&world), Some(other.id));
+    world.pass(Duration::from_secs(5));
+    assert!(world.lines().contains(&WWW.to_owned()));
+    assert_eq!(state(&world), ZoneState::Ready);
+}
+
+#[test]
+fn a_zone_may_have_servers_of_its_own() {
+    let mut world = with_followers(&[Role::Primary]);
+    world.zones.declare_zone(ZoneDeclaration {
+        servers: Some([server(1)].into()),
+        ..served(APEX)
+    });
+    world.pass(Duration::from_secs(5));
+    assert_eq!(leader(&world), Some(server(1)));
+    let receipt = world.zones.zone_event(&name(ZONE)).expect("it is known");
+    assert_eq!(receipt.followers, []);
+}
