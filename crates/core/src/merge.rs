@@ -96,3 +96,59 @@ fn excludes(earlier: &Claim, later: &Claim) -> bool {
         (one, other) => one == RecordType::Cname || other == RecordType::Cname,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, Name, ObjectRef, Record};
+
+    fn owner(name: &str) -> Id {
+        Id::new(ObjectRef {
+            kind: Kind::CnameRecord,
+            namespace: "default".into(),
+            name: name.into(),
+            uid: name.into(),
+        })
+    }
+
+    fn claim(line: &str) -> Claim {
+        let record: Record = line.parse().expect("the line is sound");
+        Claim {
+            zone: Name::parse("example.com.").expect("the name is sound"),
+            key: record.key(),
+            ttl: record.ttl,
+            data: [record.data].into(),
+            field: "spec".into(),
+        }
+    }
+
+    #[test]
+    fn two_objects_may_ask_for_one_alias_and_not_for_two() {
+        let one = claim("www.example.com. 300 IN CNAME one.example.com.");
+        let same = claim("www.example.com. 60 IN CNAME one.example.com.");
+        let other = claim("www.example.com. 60 IN CNAME other.example.com.");
+        let owners = [owner("early"), owner("late")];
+        let contest = |claims: [&Claim; 2]| {
+            let contenders = owners.iter().zip(claims).zip(0..);
+            let contenders = contenders.map(|((owner, claim), since)| Contender {
+                owner,
+                since,
+                index: 0,
+                claim,
+            });
+            merge(contenders.collect())
+        };
+        let merged = contest([&one, &same]);
+        assert!(merged.losers.is_empty());
+        let alias = &merged.sets[&RecordType::Cname];
+        assert_eq!((alias.ttl, alias.data()), (60, &*one.data));
+
+        let merged = contest([&one, &other]);
+        assert_eq!(merged.losers.len(), 1);
+        assert_eq!(
+            (&merged.losers[0].owner, &merged.losers[0].winner),
+            (&owners[1], &owners[0])
+        );
+        assert_eq!(merged.sets[&RecordType::Cname].data(), &*one.data);
+    }
+}

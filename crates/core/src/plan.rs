@@ -109,3 +109,52 @@ pub fn change(
         ttl,
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(ttl: u32, values: &[&str]) -> RecordSet {
+        let record = |value: &&str| {
+            let line = format!("www.example.com. {ttl} IN A {value}");
+            line.parse::<crate::Record>().expect("the line is sound")
+        };
+        RecordSet::new(ttl, values.iter().map(|value| record(value).data))
+    }
+
+    fn key() -> RecordKey {
+        let name = crate::Name::parse("www.example.com.").expect("the name is sound");
+        RecordKey::new(name, crate::RecordType::A)
+    }
+
+    #[test]
+    fn the_room_a_change_needs_counts_what_is_demanded_and_every_record() {
+        // The owner's 17 bytes with the ten that every record has, and an address' four.
+        let (owner, record) = (27, 31);
+        let two = set(60, &["192.0.2.1", "192.0.2.2"]).data().to_vec();
+        let one = set(60, &["192.0.2.3"]).data().to_vec();
+        let len = |expect, remove: &[RecordData], add: &[RecordData]| {
+            let change = Change {
+                key: key(),
+                expect,
+                remove: remove.to_vec(),
+                add: add.to_vec(),
+                ttl: 60,
+            };
+            change.wire_len_max()
+        };
+        assert_eq!(len(Expect::Absent, &[], &two), owner + 2 * record);
+        assert_eq!(len(Expect::Anything, &one, &[]), record);
+        assert_eq!(len(Expect::Exactly(two.clone()), &two, &one), 5 * record);
+    }
+
+    #[test]
+    fn another_ttl_writes_every_value_again() {
+        let (old, new) = (set(60, &["192.0.2.1"]), set(300, &["192.0.2.1"]));
+        let made = change(&key(), Some(&new), Some(&old), |_| true).expect("it is ours");
+        let made = made.expect("there is something to do");
+        assert_eq!((made.add, made.ttl), (new.data().to_vec(), 300));
+        assert!(made.remove.is_empty());
+        assert_eq!(change(&key(), Some(&old), Some(&old), |_| true), Ok(None));
+    }
+}
