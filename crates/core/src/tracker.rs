@@ -370,4 +370,30 @@ mod tests {
         parent.complete(&"a");
         assert_eq!(parent.pending().collect::<Vec<_>>(), [&"a"]);
     }
+
+    #[test]
+    fn a_child_that_waits_or_is_on_its_way_is_unsettled() {
+        let mut parent = Parent::<&str, u8>::default();
+        assert!(!parent.has_unsettled() && !parent.is_unsettled(&"a"));
+        parent.mark("a");
+        assert!(parent.has_unsettled() && parent.is_unsettled(&"a"));
+        parent.send(&"a");
+        assert!(parent.has_unsettled() && parent.is_unsettled(&"a"));
+        assert!(parent.has_in_flight() && !parent.is_unsettled(&"b"));
+        parent.complete(&"a");
+        parent.clear(&"a");
+        assert!(!parent.has_unsettled() && !parent.is_unsettled(&"a"));
+    }
+
+    #[test]
+    fn a_parent_that_is_wanted_again_after_it_is_gone_keeps_its_wishes() {
+        let mut parent = Parent::<&str, u8>::default();
+        parent.desire("a", Some(1));
+        assert!(parent.is_wanted());
+        parent.retire();
+        assert_eq!((parent.phase(), parent.is_wanted()), (Phase::Gone, false));
+        parent.want();
+        assert_eq!(parent.phase(), Phase::NotStarted);
+        assert_eq!(parent.desired(&"a"), Some(&1));
+    }
 }

@@ -212,3 +212,53 @@ fn a_leader_that_follows_is_not_taken_for_a_server_that_always_did() {
     fleet.complete(&secondary, Ok(Serial(1_006)), &PACE, at(3));
     assert!(fleet.has(Serial(1_006)), "the former leader is not");
 }
+
+/// Ends the visit of the follower that is due.
+fn visit(fleet: &mut Fleet, result: Result<Serial, Fault>, now: Duration) -> FollowerAction {
+    let (visit, action) = next(fleet, now).expect("one is due");
+    fleet.complete(&visit, result, &PACE, now);
+    action
+}
+
+#[test]
+fn what_a_follower_had_before_the_leader_fell_back_proves_nothing() {
+    let mut fleet = of(&[Role::Primary]);
+    let sync = |same| {
+        FollowerAction::Sync(Known {
+            same,
+            ..Known::default()
+        })
+    };
+    fleet.aim(Serial(5), at(0));
+    assert_eq!(visit(&mut fleet, Ok(Serial(5)), at(0)), sync(None));
+    fleet.aim(Serial(6), at(1));
+    let known = visit(&mut fleet, Ok(Serial(6)), at(1));
+    assert_eq!(known, sync(Some(Serial(5))));
+    fleet.aim(Serial(3), at(2));
+    assert_eq!(visit(&mut fleet, Ok(Serial(9)), at(2)), sync(None));
+    assert_eq!(fleet.newest(), Some(Serial(9)));
+    // One that is ahead has something else.
+    assert_eq!(visit(&mut fleet, Ok(Serial(9)), at(1_000)), sync(None));
+}
+
+#[test]
+fn all_is_well_only_when_every_follower_has_what_the_leader_has() {
+    let mut fleet = of(&[Role::Secondary, Role::Secondary]);
+    fleet.aim(Serial(5), at(0));
+    let (first, _) = next(&mut fleet, at(0)).expect("one is due");
+    let (second, _) = next(&mut fleet, at(0)).expect("so is the other");
+    fleet.complete(&first, Ok(Serial(5)), &PACE, at(0));
+    fleet.complete(&second, Ok(Serial(4)), &PACE, at(0));
+    assert!(!fleet.is_current() && !fleet.expects(&first, Serial(5)));
+    assert_eq!(fleet.behind().collect::<Vec<_>>(), [&id(1)]);
+    assert_eq!(fleet.newest(), Some(Serial(5)));
+    visit(&mut fleet, Ok(Serial(5)), at(10));
+    assert!(fleet.is_current() && fleet.expects(&first, Serial(5)));
+    assert!(!fleet.expects(&first, Serial(6)));
+    let unknown = Visit {
+        server: id(7),
+        number: 1,
+    };
+    assert!(!fleet.expects(&unknown, Serial(5)));
+    assert_eq!(fleet.behind().count(), 0);
+}

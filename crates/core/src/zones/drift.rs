@@ -295,3 +295,59 @@ fn ignored(key: &RecordKey) -> Fault {
         ),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zone(steps: i32, commits: usize) -> Zone {
+        Zone {
+            known_serial: Some(Serial(5)),
+            acknowledged: steps,
+            commits,
+            ..Zone::default()
+        }
+    }
+
+    #[test]
+    fn a_serial_is_ours_as_far_as_our_own_messages_explain_it() {
+        // Messages acknowledged and on their way, the serial seen, whether others wrote.
+        let rows = [
+            (1, 0, 6, false),
+            (1, 0, 7, true),
+            (1, 0, 5, false),
+            (1, 0, 4, true),
+            (1, 1, 7, false),
+            (1, 1, 8, true),
+            (-1, 0, 4, false),
+            (-1, 0, 3, true),
+        ];
+        for (steps, commits, seen, drifted) in rows {
+            let mut zone = zone(steps, commits);
+            zone.settle_serial(Serial(seen));
+            assert_eq!(zone.drifted, drifted, "{steps} {commits} {seen}");
+        }
+        let mut known = zone(1, 0);
+        known.settle_serial(Serial(6));
+        assert_eq!(
+            (known.known_serial, known.acknowledged),
+            (Some(Serial(6)), 0)
+        );
+        let mut flying = zone(1, 1);
+        flying.settle_serial(Serial(6));
+        assert_eq!(
+            (flying.known_serial, flying.acknowledged),
+            (Some(Serial(5)), 1)
+        );
+    }
+
+    #[test]
+    fn messages_that_are_still_to_be_seen_stay_so() {
+        for (steps, commits, left) in [(3, 0, 2), (3, 1, 2), (0, 0, 0), (0, 1, -1)] {
+            let mut zone = zone(steps, commits);
+            zone.reach(Serial(6));
+            assert_eq!(zone.acknowledged, left, "{steps} {commits}");
+            assert_eq!(zone.known_serial, Some(Serial(6)));
+        }
+    }
+}

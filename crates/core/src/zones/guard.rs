@@ -301,3 +301,30 @@ pub(super) fn held_fault(zone: &Name) -> Fault {
         ),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_remembered_once_and_the_oldest_makes_room() {
+        let key = |number: usize| {
+            let name = format!("h{number}.example.com.");
+            RecordKey::new(Name::parse(&name).expect("a name"), RecordType::A)
+        };
+        let mut guard = Guard::default();
+        guard.show();
+        assert!(guard.plans.is_empty(), "nothing is held");
+        guard.hold(&key(0), 1);
+        guard.show();
+        guard.show();
+        assert_eq!(guard.plans.len(), 1);
+        for number in 1..=PLANS_MAX {
+            guard.hold(&key(number), 1);
+            guard.show();
+        }
+        assert_eq!(guard.plans.len(), PLANS_MAX);
+        let counts = guard.plans.iter().map(|(_, count)| *count);
+        assert!(counts.eq(2..=101), "{:?}", guard.plans);
+    }
+}

@@ -183,3 +183,108 @@ impl Zone {
 fn mark(key: &RecordKey) -> u64 {
     jitter_seed(key.to_string().as_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{name::Name, record::RecordType};
+
+    fn key(number: usize) -> RecordKey {
+        let name = Name::parse(&format!("h{number}.example.com.")).expect("the name is sound");
+        RecordKey::new(name, RecordType::A)
+    }
+
+    fn noted(marks: &[usize], more: usize, passed: &[usize]) -> Arc<Noted> {
+        let sorted = |keys: &[usize]| -> Vec<u64> {
+            let marks: BTreeSet<u64> = keys.iter().map(|number| mark(&key(*number))).collect();
+            marks.into_iter().collect()
+        };
+        Arc::new(Noted {
+            number: 0,
+            marks: sorted(marks),
+            more,
+            passed: sorted(passed),
+        })
+    }
+
+    #[test]
+    fn what_an_earlier_run_removed_counts_for_a_minute_unless_it_stands_or_is_wanted() {
+        let start = Duration::from_secs(10);
+        let mut memory = Memory::default();
+        memory.take_in(Some(noted(&[1, 2], 3, &[4])), true);
+        assert_eq!(memory.count_before(start), 5);
+        assert!(memory.has_passed(&key(4)) && !memory.has_passed(&key(1)));
+        memory.want(&key(1));
+        assert_eq!(memory.count_before(start), 4);
+        memory.see_standing([key(2)].iter());
+        assert_eq!(memory.count_before(start + WINDOW), 3);
+        assert_eq!(
+            memory.count_before(start + WINDOW + Duration::from_nanos(1)),
+            0
+        );
+        assert!(!memory.has_passed(&key(4)));
+    }
+
+    #[test]
+    fn a_removal_waits_until_this_run_has_written_it_down() {
+        let start = Duration::from_secs(10);
+        let mut memory = Memory::default();
+        memory.take_in(Some(noted(&[1], 1, &[])), true);
+        assert!(!memory.permits(&key(1), start), "an earlier run wrote that");
+        let written = Some(Arc::new(Noted {
+            number: 1,
+            ..Noted::clone(&noted(&[1], 1, &[]))
+        }));
+        assert_eq!(memory.take_in(written.clone(), false), [key(1)]);
+        assert!(memory.permits(&key(1), start));
+        assert!(memory.permits(&key(2), start), "one more is counted");
+        assert!(!memory.permits(&key(3), start), "and no other");
+        // The same note once more is no new leave.
+        assert!(memory.take_in(written, false).is_empty());
+        assert!(memory.is_waiting() && !memory.permits(&key(3), start));
+        let last = start + LEAVE_MAX;
+        assert!(memory.permits(&key(1), last.saturating_sub(Duration::from_nanos(1))));
+        assert!(!memory.permits(&key(1), last), "it is too old");
+    }
+
+    /// A zone in which so many removals wait to be written down.
+    fn waiting(count: usize, before: usize) -> Zone {
+        let mut zone = Zone::default();
+        let note = Some(noted(&[], before, &[]));
+        zone.guard.memory.take_in(note, true);
+        for number in 0..count {
+            assert!(!zone.guard.memory.permits(&key(number), Duration::ZERO));
+        }
+        zone
+    }
+
+    #[test]
+    fn a_note_is_for_half_as_many_to_come_once_there_are_eight() {
+        let note = |count, before| {
+            let note = waiting(count, before).to_note().expect("it is noted");
+            (note.marks.len(), note.more)
+        };
+        assert_eq!(note(7, 0), (7, 0));
+        assert_eq!(note(8, 0), (8, 4));
+        assert_eq!(note(8, 3), (8, 7));
+    }
+
+    #[test]
+    fn what_goes_beyond_the_marks_is_counted_and_what_waits_is_named() {
+        let mut zone = waiting(190, 0);
+        for number in 190..220 {
+            zone.guard.recent.insert(key(number), Duration::ZERO);
+        }
+        let note = zone.to_note().expect("it is noted");
+        assert_eq!((note.marks.len(), note.more), (MARKS_MAX, 110 + 20));
+        let waits = zone.guard.memory.waiting().map(mark);
+        assert_eq!(waits.filter(|one| note.marks.contains(one)).count(), 190);
+    }
+
+    #[test]
+    fn where_nobody_writes_notes_there_is_none() {
+        let mut zone = Zone::default();
+        zone.guard.pass(&key(1));
+        assert_eq!(zone.to_note(), None);
+    }
+}

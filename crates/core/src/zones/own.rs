@@ -177,3 +177,70 @@ pub(super) fn raise(records: &mut [Record], seen: Option<Serial>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOA: &str = "example.com. 60 IN SOA ns.example.com. admin.example.com. 7 60 60 60 60";
+    const WWW: &str = "www.example.com. 60 IN A 192.0.2.1";
+
+    fn record(line: &str) -> Record {
+        line.parse().expect("the line is sound")
+    }
+
+    fn serial_of(record: &Record) -> u32 {
+        let RecordData::Soa(soa) = &record.data else {
+            unreachable!("{record} is no SOA");
+        };
+        soa.serial
+    }
+
+    #[test]
+    fn the_newer_of_two_serials_counts() {
+        let (old, new) = (Some(Serial(5)), Some(Serial(9)));
+        assert_eq!((newest(old, new), newest(new, old)), (new, new));
+        assert_eq!((newest(old, None), newest(None, old)), (old, old));
+        assert_eq!(newest(None, None), None);
+    }
+
+    #[test]
+    fn what_is_declared_goes_before_what_another_server_has_and_beyond_its_serial() {
+        let other = record("www.example.com. 60 IN A 192.0.2.9");
+        let theirs = record("theirs.example.com. 60 IN A 192.0.2.9");
+        let set = |record: &Record| {
+            let set = crate::RecordSet::new(record.ttl, [record.data.clone()]);
+            (record.key(), set)
+        };
+        let rescued = ZoneContent {
+            serial: Serial(40),
+            sets: [set(&other), set(&theirs)].into(),
+        };
+        let declared = vec![record(SOA), record(WWW)];
+        let all = restored(declared.clone(), Some(rescued), Some(Serial(40)));
+        assert_eq!(serial_of(&all[0]), 41);
+        assert_eq!(all[1..], [record(WWW), theirs]);
+        let all = restored(declared, None, Some(Serial(6)));
+        assert_eq!(serial_of(&all[0]), 7, "it is beyond already");
+    }
+
+    #[test]
+    fn the_serial_that_an_author_asks_for_counts_where_it_is_the_newest() {
+        let soa = |serial: u32| {
+            let line = SOA.replace(" 7 60", &format!(" {serial} 60"));
+            let RecordData::Soa(soa) = record(&line).data else {
+                unreachable!("{line} is a SOA");
+            };
+            Some((60, *soa))
+        };
+        let own = Own {
+            wanted: soa(50),
+            seen: soa(7),
+            ..Own::default()
+        };
+        let zone = record(SOA).name;
+        let next = |ahead| own.renewal(&zone, Serial(7), ahead);
+        assert_eq!(next(None).as_ref().map(serial_of), Some(50));
+        assert_eq!(next(Some(Serial(60))).as_ref().map(serial_of), Some(61));
+    }
+}

@@ -555,3 +555,14 @@ pub(super) fn jitter_seed(salt: &[u8]) -> u64 {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_of_a_zone_is_worth_all_of_it() {
+        assert!(is_share(1, 4) && is_share(2, 8));
+        assert!(!is_share(1, 5) && !is_share(2, 9));
+    }
+}

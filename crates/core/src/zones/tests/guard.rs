@@ -346,3 +346,104 @@ fn what_is_held_goes_with_a_zone_that_is_taken_back() {
     let gone = world.zones.zone_event(&name(ZONE)).map(|event| event.state);
     assert_eq!(gone, Some(ZoneState::Gone));
 }
+
+/// The object asks for these lines no more and still carries them.
+fn withdraw_line(world: &mut World, owner: &str, line: &str) {
+    world.zones.declare(declare(owner, 2, "", line));
+}
+
+#[test]
+fn the_last_name_servers_are_held_though_more_is_wanted_at_the_apex() {
+    let servers = "example.com. 60 IN NS a.example.net.";
+    let text = "example.com. 60 IN TXT \"ours\"";
+    let mut world = World::with_zone("");
+    world.zones.declare(declare("ns", 1, servers, ""));
+    world.zones.declare(declare("text", 1, text, ""));
+    world.settle();
+    withdraw_line(&mut world, "ns", servers);
+    world.settle();
+    assert_eq!(held(&world).map(|plan| plan.removals), Some(1));
+    assert_eq!(world.lines().len(), 2);
+}
+
+#[test]
+fn a_delegation_and_a_record_at_the_apex_go_as_any_other() {
+    for line in [
+        "sub.example.com. 60 IN NS a.example.net.",
+        "example.com. 60 IN TXT \"ours\"",
+    ] {
+        let mut world = World::with_zone("");
+        world.zones.declare(declare("one", 1, line, ""));
+        world.settle();
+        assert_eq!(world.lines(), [line]);
+        withdraw_line(&mut world, "one", line);
+        world.settle();
+        assert_eq!((world.lines(), held(&world)), (Vec::new(), None));
+    }
+}
+
+#[test]
+fn a_set_whose_name_stays_is_not_removed_too_much() {
+    let mut world = with_hosts(12);
+    let text = |number: usize| format!("h{number}.example.com. 60 IN TXT \"{number}\"");
+    for number in 0..12 {
+        let owner = format!("t{number}");
+        world.zones.declare(declare(&owner, 1, &text(number), ""));
+    }
+    world.settle();
+    assert_eq!(world.lines().len(), 24);
+    for number in 0..12 {
+        withdraw_line(&mut world, &format!("t{number}"), &text(number));
+    }
+    world.settle();
+    assert_eq!((world.lines().len(), held(&world)), (12, None));
+}
+
+#[test]
+fn three_tenths_of_a_zone_may_go_within_a_minute_and_not_one_more() {
+    let mut world = with_hosts(40);
+    for number in 0..12 {
+        withdraw(&mut world, number);
+        if number == 5 {
+            world.settle_without_waiting();
+        }
+    }
+    world.settle_without_waiting();
+    assert_eq!((world.lines().len(), held(&world)), (28, None));
+    withdraw(&mut world, 12);
+    world.settle_without_waiting();
+    assert_eq!(held(&world).map(|plan| plan.removals), Some(1));
+}
+
+#[test]
+fn delegations_count_as_removed() {
+    let mut world = with_hosts(18);
+    let cut = |number: usize| format!("sub{number}.example.com. 60 IN NS ns.example.net.");
+    for number in 0..12 {
+        let owner = format!("sub{number}");
+        world.zones.declare(declare(&owner, 1, &cut(number), ""));
+    }
+    world.settle();
+    for number in 0..12 {
+        withdraw_line(&mut world, &format!("sub{number}"), &cut(number));
+    }
+    world.settle();
+    assert_eq!(held(&world).map(|plan| plan.removals), Some(12));
+}
+
+#[test]
+fn what_is_changed_on_its_way_is_not_removed() {
+    let mut world = with_hosts(30);
+    for number in 0..12 {
+        let edited = host(number).replace("192.0.2", "198.51.100");
+        let edit = declare(&format!("h{number}"), 2, &edited, &host(number));
+        world.zones.declare(edit);
+    }
+    let zone = name(ZONE);
+    let step = world.zones.next_step(&zone, world.now).expect("a commit");
+    withdraw(&mut world, 20);
+    let sent = world.carry_out(&zone, step);
+    world.zones.complete(&zone, sent, world.now);
+    world.settle();
+    assert_eq!((world.lines().len(), held(&world)), (29, None));
+}

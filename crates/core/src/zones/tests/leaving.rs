@@ -61,8 +61,9 @@ fn a_zone_with_data_in_it_goes_only_by_its_authors_word() {
             continue;
         }
         assert!(world.lines().contains(&WWW.to_owned()), "it is served on");
-        let Some(plan) = held(&world) else {
-            assert_eq!(word, Going::Unsaid);
+        let held = held(&world);
+        assert_eq!(held.is_none(), word == Going::Unsaid);
+        let Some(plan) = held else {
             continue;
         };
         assert_eq!(plan.scope, Scope::Zone);
@@ -267,4 +268,157 @@ fn what_was_written_down_and_did_not_happen_does_not_count() {
         settle_and_note(&mut world, &mut noted);
     }
     assert_eq!((world.lines().len(), held(&world)), (15, None));
+}
+
+/// A zone of this name with these records in it, on a server of ours.
+fn declaration(zone: &str, word: Option<Going>) -> ZoneDeclaration {
+    let apex = records(&APEX.replace("example.com", zone));
+    ZoneDeclaration {
+        zone: name(zone),
+        going: word,
+        ..zone_declaration(Hosting::Served(apex))
+    }
+}
+
+/// Zones that are served, the first so many of them with a record of ours in it.
+fn zones(count: usize, with_data: usize) -> (World, Vec<String>) {
+    let mut world = World::new();
+    let zones: Vec<String> = (0..count)
+        .map(|number| format!("zone{number}.example"))
+        .collect();
+    for (number, zone) in zones.iter().enumerate() {
+        world.zones.declare_zone(declaration(zone, None));
+        if number < with_data {
+            let mut wish = declare(zone, 1, &format!("www.{zone}. 60 IN A 192.0.2.1"), "");
+            wish.claims[0].zone = name(zone);
+            world.zones.declare(wish);
+        }
+    }
+    world.settle();
+    assert_eq!(world.server.len(), count);
+    (world, zones)
+}
+
+#[test]
+fn zones_that_are_empty_or_move_do_not_count_among_those_deleted_by_name() {
+    for (word, with_data) in [(Going::Asked, 0), (Going::Asked, 1), (Going::Moved, 6)] {
+        let (mut world, zones) = zones(6, with_data);
+        for zone in &zones {
+            world.zones.declare_zone(declaration(zone, Some(word)));
+        }
+        world.settle();
+        assert_eq!(world.server.len(), 0, "{word:?} {with_data}");
+    }
+}
+
+#[test]
+fn of_a_zone_that_others_serve_what_is_ours_is_lost_and_what_is_theirs_is_not() {
+    let servers = "example.com. 60 IN NS ns1.example.com.";
+    let ours = "ns1.example.com. 60 IN A 192.0.2.53";
+    let leave = |world: &mut World| {
+        world.zones.declare_zone(ZoneDeclaration {
+            going: Some(Going::Along),
+            ..zone_declaration(Hosting::Elsewhere)
+        });
+        world.settle();
+        world.zones.zone_event(&name(ZONE)).expect("it is known")
+    };
+    let mut world = World::with_zone(&format!("{servers}\n{THEIRS}"));
+    world.zones.declare(declare("ns1", 1, ours, ""));
+    world.settle();
+    let event = leave(&mut world);
+    let plan = event.held.expect("its address would be taken away");
+    assert_eq!((plan.removals, plan.foreign), (1, 0));
+    assert_eq!(world.lines().len(), 3);
+
+    let mut world = World::with_zone(&format!("{servers}\n{THEIRS}"));
+    world.settle();
+    assert_eq!(leave(&mut world).state, ZoneState::Gone);
+    assert_eq!(world.lines().len(), 2, "it is with those who serve it");
+}
+
+#[test]
+fn a_zone_that_is_held_is_told_when_that_is_known() {
+    let mut world = standing(THEIRS);
+    world.zones.declare_zone(going(Going::Along));
+    let zone = name(ZONE);
+    let step = world.zones.next_step(&zone, world.now).expect("it is read");
+    let completion = world.carry_out(&zone, step);
+    world.zones.complete(&zone, completion, world.now);
+    world.zones.take_zone_events();
+    world.settle();
+    let told = world.zones.take_zone_events();
+    assert!(told.iter().any(|event| event.held.is_some()), "{told:?}");
+}
+
+#[test]
+fn what_was_held_with_its_zone_goes_when_the_zone_is_wanted_again() {
+    let mut world = standing(THEIRS);
+    world.zones.hold_zone(&name(ZONE));
+    world.zones.declare(declare("www", 1, "", WWW));
+    world.settle();
+    assert!(world.lines().contains(&WWW.to_owned()));
+    world.zones.declare_zone(served());
+    world.settle();
+    assert!(!world.lines().contains(&WWW.to_owned()));
+    assert!(world.lines().contains(&THEIRS.to_owned()));
+}
+
+/// Whether a zone that is to go, and that the leader does not have, is made again before it is gone.
+fn is_made_again(world: &mut World, declaration: ZoneDeclaration) -> bool {
+    let zone = name(ZONE);
+    world.zones.declare(declare("www", 1, "", WWW));
+    world.zones.declare_zone(declaration);
+    let mut made = false;
+    for _ in 0..20 {
+        while let Some(step) = world.zones.next_step(&zone, world.now) {
+            made |= matches!(&step, Step::Open(Some(_)));
+            let completion = world.carry_out(&zone, step);
+            world.zones.complete(&zone, completion, world.now);
+        }
+        world.now += Duration::from_secs(1);
+    }
+    made
+}
+
+#[test]
+fn a_zone_that_is_to_go_and_is_missing_is_made_only_to_ask_other_servers() {
+    let secondary = [Role::Secondary];
+    let with_secondary = || followers::with_followers(&secondary);
+    let empty = || ZoneDeclaration {
+        going: Some(Going::Asked),
+        ..zone_declaration(Hosting::Served(Vec::new()))
+    };
+    let elsewhere = ZoneDeclaration {
+        hosting: Hosting::Elsewhere,
+        ..empty()
+    };
+    let rows = [
+        (World::new(), going(Going::Asked), false),
+        (World::new(), empty(), false),
+        (with_secondary(), empty(), false),
+        (World::new(), elsewhere, false),
+        (with_secondary(), going(Going::Asked), true),
+    ];
+    for (mut world, declaration, makes) in rows {
+        let text = format!("{declaration:?}");
+        assert_eq!(is_made_again(&mut world, declaration), makes, "{text}");
+        let event = world.zones.event(&object("www"));
+        let told = event.map(|event| event.withdrawal);
+        assert_eq!(told, Some(Withdrawal::Done), "{text}");
+    }
+}
+
+#[test]
+fn a_missing_zone_of_which_nothing_is_said_does_not_go() {
+    let mut world = World::new();
+    is_made_again(
+        &mut world,
+        ZoneDeclaration {
+            going: Some(Going::Unsaid),
+            ..zone_declaration(Hosting::Elsewhere)
+        },
+    );
+    let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
+    assert_ne!(event.state, ZoneState::Gone);
 }

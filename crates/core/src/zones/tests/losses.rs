@@ -310,3 +310,263 @@ fn a_silent_server_is_told_of_every_zone_and_taken_back_when_it_answers() {
     assert_eq!(state(&world), ZoneState::Ready);
     assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
 }
+
+#[test]
+fn an_older_version_loses_what_was_withdrawn_since_and_nothing_of_others() {
+    let host = |number: usize| format!("h{number}.example.com. 60 IN A 192.0.2.{number}");
+    let mut world = World::new();
+    let before = content(&format!("{APEX}\n{THEIRS}"));
+    world.server.insert(name(ZONE), before);
+    world.zones.declare_zone(served(APEX));
+    for number in 0..24 {
+        let owner = format!("h{number}");
+        world.zones.declare(declare(&owner, 1, &host(number), ""));
+    }
+    world.pass(Duration::from_secs(5));
+    let backup = world.server[&name(ZONE)].clone();
+    // A few at a time, which the guard lets go.
+    for number in 0..12 {
+        let owner = format!("h{number}");
+        world.zones.declare(declare(&owner, 2, "", &host(number)));
+        if number == 5 {
+            world.pass(Duration::from_mins(2));
+        }
+    }
+    world.pass(Duration::from_mins(2));
+    for number in 0..12 {
+        world.zones.forget(&object(&format!("h{number}")));
+    }
+
+    world.server.insert(name(ZONE), backup);
+    world.pass(Duration::from_secs(5));
+    let left: Vec<usize> = (0..24).filter(|number| world.has(&host(*number))).collect();
+    assert!(left.into_iter().eq(12..24), "{:?}", world.lines());
+    assert!(world.has(THEIRS));
+    let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
+    assert_eq!(event.held, None, "nobody has to say that twice");
+}
+
+#[test]
+fn a_leader_that_fell_back_is_told_until_it_is_beyond() {
+    let mut world = World::new();
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    let backup = world.server[&name(ZONE)].clone();
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    world.server.insert(name(ZONE), backup);
+    let mut told = Vec::new();
+    world.watch(Duration::from_secs(5), |world, _| {
+        if let ZoneState::Degraded(fault) = state(world) {
+            told.push(fault);
+        }
+    });
+    let lost = |fault: &Fault| fault.message.contains("found at serial 7 after 8");
+    assert!(told.iter().any(lost), "{told:?}");
+    assert_eq!(state(&world), ZoneState::Ready);
+}
+
+#[test]
+fn only_of_a_zone_of_others_a_serial_that_nobody_may_write_is_left_alone() {
+    let elsewhere = zone_declaration(Hosting::Elsewhere);
+    for (declaration, is_left) in [(elsewhere, true), (served(APEX), false)] {
+        let mut world = World::new();
+        world.server.insert(name(ZONE), content(APEX));
+        world.zones.declare_zone(declaration);
+        world.pass(Duration::from_secs(5));
+        let backup = world.server[&name(ZONE)].clone();
+        world.zones.declare(declare("www", 1, WWW, ""));
+        world.pass(Duration::from_secs(5));
+        world.server.insert(name(ZONE), backup);
+        world.refusal = Some(Fault::new(FaultKind::Refused(5), "not allowed"));
+        world.pass(Duration::from_mins(2));
+        assert!(world.has(WWW));
+        assert_eq!(state(&world) == ZoneState::Ready, is_left);
+    }
+}
+
+#[test]
+fn a_serial_that_another_server_had_before_the_leader_fell_says_nothing() {
+    let mut world = with_followers(&[Role::Secondary]);
+    let before = content(&format!("{APEX}\n{WWW}"));
+    world.server.insert(name(ZONE), before);
+    world.serials.insert(server(1), Ok(Serial(7)));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.zones.declare_zone(with_floor(49));
+    world.pass(Duration::from_secs(3));
+    assert!(world.serial().newer_than(Serial(49)));
+    assert!(matches!(world.status("www"), ClaimStatus::Lagging(_)));
+    world.serials.clear();
+    world.pass(Duration::from_secs(5));
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
+}
+
+#[test]
+fn a_secondary_that_lacks_an_edit_of_the_zone_makes_no_record_doubtful() {
+    let mut world = with_followers(&[Role::Secondary]);
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    let before = world.serial();
+    world.serials.insert(server(1), Ok(before));
+    let edited = APEX.replace("60 60 60 60", "60 60 60 5");
+    world.zones.declare_zone(served(&edited));
+    world.pass(Duration::from_millis(200));
+    assert!(world.serial().newer_than(before));
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
+}
+
+#[test]
+fn what_another_primary_has_is_put_beside_what_stands_where_it_can() {
+    let (alias, other) = (
+        "x.example.com. 60 IN CNAME one.example.net.",
+        "x.example.com. 60 IN CNAME two.example.net.",
+    );
+    let (one, two) = (
+        "x.example.com. 60 IN A 192.0.2.8",
+        "x.example.com. 60 IN A 192.0.2.9",
+    );
+    let text = "x.example.com. 60 IN TXT \"theirs\"";
+    let cut = "x.example.com. 60 IN NS ns.example.net.";
+    let rows = [
+        (alias, other, false),
+        (one, other, false),
+        (alias, one, false),
+        (one, two, true),
+        (one, text, true),
+        (text, cut, true),
+    ];
+    for (stands, extra, fits) in rows {
+        let mut world = with_followers(&[Role::Primary]);
+        let before = content(&format!("{APEX}\n{stands}"));
+        world.server.insert(name(ZONE), before);
+        world.zones.declare_zone(served(APEX));
+        world.pass(Duration::from_secs(5));
+        world.extras = Some((Serial(9), extra.to_owned()));
+        world.pass(Duration::from_secs(30));
+        assert!(world.has(stands), "{stands}");
+        assert_eq!(world.has(extra), fits, "{stands} and {extra}");
+        assert_eq!(world.extras.is_none(), fits, "{stands} and {extra}");
+        assert_eq!(state(&world) == ZoneState::Ready, fits);
+    }
+}
+
+#[test]
+fn name_servers_and_what_is_declared_are_not_taken_from_another_primary() {
+    let strange = "www.example.com. 300 IN A 192.0.2.77";
+    for extra in ["example.com. 60 IN NS ns9.example.net.", strange] {
+        let mut world = with_followers(&[Role::Primary]);
+        world.zones.declare_zone(served(APEX));
+        world.zones.declare(declare("www", 1, WWW, ""));
+        world.pass(Duration::from_secs(5));
+        world.extras = Some((Serial(9), extra.to_owned()));
+        world.pass(Duration::from_secs(30));
+        assert!(!world.has(extra), "{extra}");
+        assert_eq!(world.extras, None, "it may go there");
+    }
+}
+
+#[test]
+fn what_another_primary_has_goes_there_only_once_the_leader_has_it() {
+    let mut world = with_followers(&[Role::Primary]);
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    world.extras = Some((Serial(9), THEIRS.to_owned()));
+    world.watch(Duration::from_secs(10), |world, step| {
+        if let Some(Step::Follow(task)) = step
+            && let FollowerAction::Sync(known) = &task.action
+        {
+            assert!(known.sifted.is_none() || world.has(THEIRS));
+        }
+    });
+    assert!(world.has(THEIRS));
+}
+
+#[test]
+fn a_zone_is_made_again_with_everything_in_it_and_beyond_what_was_seen() {
+    let text = "new.example.com. 60 IN TXT \"theirs\"";
+    let mut world = World::new();
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    world.write(&format!("{THEIRS}\n{text}"));
+    world.pass(Duration::from_secs(5));
+    let before = world.serial();
+    world.server.clear();
+    // Somebody wants an alias where others had a text.
+    let alias = "new.example.com. 60 IN CNAME www.example.com.";
+    world.pass(Duration::from_secs(1));
+    world.server.clear();
+    world.zones.declare(declare("new", 1, alias, ""));
+    let mut made = Vec::new();
+    world.watch(Duration::from_secs(5), |_, step| {
+        if let Some(Step::Open(Some(records))) = step {
+            made.clone_from(records);
+        }
+    });
+    let lines: Vec<String> = made.iter().map(ToString::to_string).collect();
+    let has = |line: &str| lines.iter().any(|one| one == line);
+    assert!(has(WWW) && has(THEIRS) && has(alias), "{lines:?}");
+    assert!(!has(text), "{lines:?}");
+    let serial = made.iter().find_map(|record| {
+        let RecordData::Soa(soa) = &record.data else {
+            return None;
+        };
+        Some(Serial(soa.serial))
+    });
+    assert!(serial.is_some_and(|serial| serial.newer_than(before)));
+}
+
+#[test]
+fn the_leader_goes_beyond_the_version_that_another_server_still_has() {
+    let mut world = with_followers(&[Role::Secondary]);
+    world.server.insert(name(ZONE), content(APEX));
+    world.others = Some(content(&APEX.replace(" 7 60", " 5000 60")));
+    world.zones.declare_zone(with_floor(49));
+    world.pass(Duration::from_secs(5));
+    assert!(world.serial().newer_than(Serial(5_000)));
+}
+
+#[test]
+fn where_it_is_remembered_what_the_leader_had_others_are_not_asked() {
+    let stray = "stray.example.com. 60 IN A 192.0.2.200";
+    let mut world = with_followers(&[Role::Secondary]);
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    let backup = world.server[&name(ZONE)].clone();
+    world.write(THEIRS);
+    world.pass(Duration::from_secs(5));
+    let newer = format!("{}\n{stray}", APEX.replace(" 7 60", " 60 60"));
+    world.others = Some(content(&newer));
+    world.server.insert(name(ZONE), backup);
+    world.pass(Duration::from_secs(5));
+    assert!(
+        world.has(THEIRS) && !world.has(stray),
+        "{:?}",
+        world.lines()
+    );
+}
+
+#[test]
+fn a_zone_that_cannot_be_read_tells_the_serial_that_was_told_before() {
+    let mut world = World::new();
+    world.failures = 100;
+    world.zones.declare_zone(with_floor(61));
+    world.pass(Duration::from_secs(1));
+    let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
+    assert_eq!(event.serial, Some(Serial(61)));
+}
+
+#[test]
+fn a_zone_that_was_taken_back_and_is_declared_again_lost_nothing() {
+    let mut world = World::new();
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    world.zones.undeclare_zone(&name(ZONE));
+    world.pass(Duration::from_secs(5));
+    assert!(world.server.is_empty());
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
+    assert_eq!((event.state, event.mended), (ZoneState::Ready, None));
+}

@@ -153,3 +153,53 @@ fn whoever_writes_over_us_for_ever_is_answered_less_and_less_often() {
     world.settle();
     assert_eq!(served(&world), [WWW]);
 }
+
+#[test]
+fn who_never_had_a_set_has_not_had_it_after_an_edit_and_who_had_it_still_has() {
+    let more = "more.example.com. 300 IN A 192.0.2.5";
+    let both = format!("{WWW}\n{more}");
+    let mut world = World::with_zone(&format!("{FOREIGN}\n{STRANGE}"));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    world.zones.declare(declare("www", 1, &both, ""));
+    world.settle();
+    assert!(served(&world).contains(&STRANGE.to_owned()));
+
+    let mut world = with(WWW);
+    world.zones.declare(declare("www", 1, &both, ""));
+    world.settle();
+    overwrite(&mut world, &format!("{STRANGE}\n{more}"));
+    assert!(served(&world).contains(&WWW.to_owned()));
+    assert!(!served(&world).contains(&STRANGE.to_owned()));
+}
+
+#[test]
+fn what_took_the_place_of_a_set_goes_in_the_message_that_brings_it_back() {
+    let mut world = with(WWW);
+    overwrite(&mut world, ALIAS);
+    let last = world.messages.last().expect("a message");
+    assert_eq!(last.len(), 2, "{last:?}");
+}
+
+#[test]
+fn a_set_may_be_mended_again_when_its_time_has_come_and_calm_makes_it_the_first() {
+    let mut world = with(WWW);
+    let key = RecordKey::new(name("www.example.com."), RecordType::A);
+    let zone = name(ZONE);
+    let mut mend = |now| world.zones.mend(&zone, &key, &[], now);
+    let start = Duration::from_secs(100);
+    assert_eq!(mend(start), Ok(()));
+    let until = mend(start).expect_err("it has to wait");
+    assert!(until > start);
+    assert_eq!(mend(until), Ok(()));
+    let next = mend(until).expect_err("it has to wait");
+    assert!(
+        next.saturating_sub(until) > until.saturating_sub(start),
+        "longer and longer"
+    );
+    let calm = Duration::from_mins(10);
+    assert_eq!(mend(next + calm), Ok(()));
+    let last = mend(next + calm).expect_err("it has to wait");
+    let first = until.saturating_sub(start);
+    assert_eq!(last, next + calm + first, "as the first time");
+}
