@@ -40,7 +40,7 @@ use crate::{
     record::{Record, RecordData, RecordKey, RecordSet, RecordType, Serial},
     server::{ServerId, ServerInfo},
     small_set::SmallSet,
-    tracker::Parent,
+    tracker::{Children, Lifecycle, Schedule},
 };
 
 pub use self::{
@@ -77,8 +77,8 @@ pub struct Zones {
     leftovers: BTreeMap<RecordKey, SmallSet<Id>>,
     owner_news: BTreeSet<Id>,
     zone_news: BTreeSet<Name>,
-    work: BTreeSet<Name>,
-    timers: BTreeSet<(Duration, Name)>,
+    /// Zones that have work, wake later or wait because they failed.
+    schedule: Schedule<Name>,
     /// Servers that do not answer.
     silent: BTreeMap<ServerId, Fault>,
     departures: leaving::Departures,
@@ -93,7 +93,9 @@ struct Zone {
     declared: Option<ZoneDeclaration>,
     /// An object has the zone and has not declared it yet, so what stands in it is not known.
     awaited: bool,
-    parent: Parent<RecordKey, Arc<RecordSet>>,
+    lifecycle: Lifecycle,
+    /// The record sets, and what is told of those that are quarantined.
+    children: Children<RecordKey, Arc<RecordSet>, ClaimStatus>,
     /// The claims on each name: whose, and their position.
     nodes: BTreeMap<Name, SmallSet<(Id, u32)>>,
     /// The claims that cannot stand beside others at a name.
@@ -121,25 +123,18 @@ struct Zone {
     /// Names in it that are answered from elsewhere.
     cuts: cuts::Cuts,
     guard: guard::Guard,
+    /// Why the zone as a whole could not be read or written, while it waits to be tried again.
     fault: Option<Fault>,
-    attempts: u32,
-    not_before: Duration,
+    /// When the serial is looked at, if nothing else happens.
     next_check: Duration,
     /// The zone has to be transferred again before anything is written.
     stale: bool,
+    /// The zone, its serial or what changed is being read, so nothing is written meanwhile.
     reading: bool,
     /// Bindery created the zone on the server, so the zone goes when nobody declares it.
     created_by_us: bool,
-    verify_queue: Vec<RecordKey>,
-    /// The sets that were sent and not yet read back.
-    in_flight: BTreeMap<RecordKey, InFlight>,
-    quarantined: BTreeMap<RecordKey, Quarantined>,
-    /// Sets that were sent and stand as they stood, and why.
-    no_effect: BTreeMap<RecordKey, Fault>,
     /// Sets that others wrote over and that were put right.
     mends: BTreeMap<RecordKey, mending::Mend>,
-    /// When the zone wakes by itself, as entered in the list of timers.
-    timer: Option<Duration>,
     /// Since when it is known that no server has the zone, while it is ours to create.
     missing_since: Option<Duration>,
     /// What the zone object itself puts into the zone.
@@ -154,23 +149,6 @@ struct Zone {
     propagation: followers::Propagation,
     /// What the leader lost.
     losses: losses::Losses,
-}
-
-/// A set on its way.
-#[derive(Clone, Debug)]
-struct InFlight {
-    /// What was desired of it when it was sent.
-    desired: Option<Arc<RecordSet>>,
-    /// The answer was lost, so it may or may not have been applied.
-    lost: Option<Fault>,
-}
-
-/// A set that could not be brought to its desired state.
-#[derive(Clone, Debug)]
-struct Quarantined {
-    attempts: u32,
-    not_before: Duration,
-    status: ClaimStatus,
 }
 
 impl Zones {
@@ -214,19 +192,19 @@ impl Zones {
         zone.declared = Some(declaration);
         zone.awaited = false;
         for key in zone.guard.memory.take_in(noted, reopened) {
-            zone.parent.mark(key);
+            zone.children.mark(key);
         }
         zone.guard.stays = false;
         // What others wrote a moment ago counts too.
-        zone.stale |= going.is_some_and(|going| going != Going::Unsaid) && zone.parent.is_open();
+        zone.stale |= going.is_some_and(|going| going != Going::Unsaid) && zone.lifecycle.is_open();
         if was_going && going.is_none() {
             zone.guard.is_one_too_many = false;
             zone.reconsider();
         }
         zone.release();
-        zone.parent.want();
+        zone.lifecycle.want();
         if exclusive {
-            zone.parent.mark_all(zone.foreign.iter().cloned());
+            zone.children.mark_all(zone.foreign.iter().cloned());
         }
         if reopened {
             self.claim_again(&name);
@@ -237,7 +215,7 @@ impl Zones {
         self.seat(&name, Duration::ZERO);
         self.departures.note(&name, going);
         self.zone_news.insert(name.clone());
-        self.work.insert(name);
+        self.schedule.push(name);
     }
 
     /// Takes a zone back. What we wrote into it goes first; then it is deleted where it is ours.
@@ -249,13 +227,13 @@ impl Zones {
         zone.declared = None;
         zone.awaited = false;
         zone.let_go(u64::MAX);
-        zone.parent.retire();
+        zone.lifecycle.retire();
         zone.losses.let_go();
         zone.propagation = followers::Propagation::default();
         zone.mends.clear();
         self.claim_again(name);
         self.zone_news.insert(name.clone());
-        self.work.insert(name.clone());
+        self.schedule.push(name.clone());
     }
 
     /// Replaces everything that one object asks for.
@@ -303,7 +281,7 @@ impl Zones {
         compact(&mut self.owners);
         for zone in self.known.values_mut() {
             compact(&mut zone.nodes);
-            zone.parent.compact();
+            zone.children.compact();
         }
     }
 
@@ -392,11 +370,9 @@ impl Zones {
             let Some(zone) = self.known.get_mut(&name) else {
                 continue;
             };
-            if zone.parent.actual(key).is_some() || zone.parent.desired(key).is_some() {
-                zone.parent.mark(key.clone());
-                zone.quarantined.remove(key);
-                zone.no_effect.remove(key);
-                self.work.insert(name);
+            if zone.children.actual(key).is_some() || zone.children.desired(key).is_some() {
+                zone.children.reconsider(key.clone());
+                self.schedule.push(name);
             }
         }
     }
@@ -459,8 +435,8 @@ impl Zones {
         };
 
         let types: BTreeSet<RecordType> = zone
-            .parent
-            .wanted_children()
+            .children
+            .all_desired()
             .range(all_types(name))
             .map(|(key, _)| key.rtype)
             .chain(sets.keys().copied())
@@ -471,16 +447,14 @@ impl Zones {
                 rtype,
             };
             let desired = sets.remove(&rtype);
-            if zone.parent.desired(&key).map(Arc::as_ref) != desired.as_ref() {
+            if zone.children.desired(&key).map(Arc::as_ref) != desired.as_ref() {
                 if desired.is_some() {
                     zone.guard.want(&key);
                 }
-                zone.parent.desire(key.clone(), desired.map(Arc::new));
-                zone.quarantined.remove(&key);
-                zone.no_effect.remove(&key);
+                zone.children.desire(key, desired.map(Arc::new));
             }
         }
-        self.work.insert(zone_name.clone());
+        self.schedule.push(zone_name.clone());
     }
 
     /// Marks every object that has to do with a set, since its status may have changed.

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use super::copy::PrimaryAnswer;
 use super::zone::{Adopted, Zone};
 use super::{BuiltinServer, disk_fault};
-use schedule::{RefreshKey, RefreshOutcome, Schedule};
+use schedule::{RefreshKey, RefreshOutcome, RefreshSchedule};
 
 mod schedule;
 
@@ -49,8 +49,8 @@ pub(super) async fn run(server: &BuiltinServer) {
         .iter()
         .map(|address| source(server, &address.to_string()))
         .collect();
-    let mut schedule = Schedule::default();
-    let ask = |schedule: &mut Schedule, zone: &Name| {
+    let mut schedule = RefreshSchedule::default();
+    let ask = |schedule: &mut RefreshSchedule, zone: &Name| {
         let refreshes = (0..sources.len()).map(|source| (zone.clone(), source));
         refreshes.for_each(|refresh| schedule.ask(refresh, Instant::now()));
     };

@@ -10,13 +10,13 @@ use crate::{
     name::Name,
     object::Id,
     record::{RecordKey, Serial},
-    tracker::Phase,
+    tracker::{Phase, Schedule},
 };
 
 impl Zones {
     /// Takes in how a step ended.
     pub fn complete(&mut self, name: &Name, completion: Completion, now: Duration) {
-        self.work.insert(name.clone());
+        self.schedule.push(name.clone());
         if !self.is_unchanged(name, &completion) {
             self.zone_news.insert(name.clone());
         }
@@ -43,12 +43,13 @@ impl Zones {
                 };
                 match result {
                     Ok(()) => {
-                        zone.parent.done();
-                        zone.recover();
+                        let ended = zone.lifecycle.finish_deletion();
+                        zone.children.restart(ended);
+                        zone.recover(&mut self.schedule, name);
                         self.touch_all_owners(name);
                     }
                     Err(fault) => {
-                        zone.parent.failed();
+                        zone.lifecycle.fail();
                         self.zone_failed(name, fault, now);
                     }
                 }
@@ -86,7 +87,7 @@ impl Zones {
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };
-        let opening = zone.parent.phase() == Phase::CreationInProgress;
+        let opening = zone.lifecycle.phase() == Phase::CreationInProgress;
         zone.reading = false;
         match result {
             Ok(content) => {
@@ -97,18 +98,17 @@ impl Zones {
                 zone.acknowledged = 0;
                 zone.drifted = false;
                 zone.next_check = now + interval;
-                zone.recover();
-                zone.quarantined.clear();
+                zone.recover(&mut self.schedule, name);
                 if opening {
-                    zone.parent.done();
+                    zone.lifecycle.succeed();
                 }
                 zone.missing_since = None;
                 zone.own.see(name, &content);
                 zone.propagate_all(content.serial, now);
                 let sets = content.sets.into_iter();
                 let sets = sets.map(|(key, set)| zone.share(key, set)).collect();
-                zone.parent.observe_all(sets);
-                let standing = zone.parent.children().keys();
+                zone.children.observe_all(sets);
+                let standing = zone.children.all_actual().keys();
                 zone.guard.memory.see_standing(standing);
                 self.count_foreign(name);
                 self.touch_all_owners(name);
@@ -119,13 +119,13 @@ impl Zones {
                     && zone.missing_since.is_none()
                     && is_missing(&fault) =>
             {
-                zone.parent.failed();
+                zone.lifecycle.fail();
                 zone.missing_since = Some(now);
                 self.touch_all_owners(name);
             }
             Err(fault) => {
                 if opening {
-                    zone.parent.failed();
+                    zone.lifecycle.fail();
                     if fault.kind == FaultKind::NoSuchZone && self.depart_missing(name) {
                         return;
                     }
@@ -150,10 +150,10 @@ impl Zones {
                 // Messages were acknowledged and the serial is what it was: the server lost as many
                 // changes as it took, which no difference shows.
                 let is_at_rest = zone.commits == 0 && zone.questions == 0;
-                let is_at_rest = is_at_rest && zone.verify_queue.is_empty();
+                let is_at_rest = is_at_rest && zone.children.to_verify_len() == 0;
                 zone.stale |= is_at_rest && !zone.drifted && zone.acknowledged != 0;
                 if zone.fault.is_some() {
-                    zone.recover();
+                    zone.recover(&mut self.schedule, name);
                 }
             }
             Err(fault) => {
@@ -177,25 +177,19 @@ impl Zones {
             return;
         };
         zone.commits -= 1;
-        if zone.commits == 0 && zone.parent.phase() == Phase::UpdateInProgress {
-            zone.parent.done();
-        }
         zone.acknowledged = zone.acknowledged.wrapping_add_unsigned(messages);
-        zone.verify_queue.extend(to_verify);
+        zone.children.queue_to_verify(to_verify);
         if let Some((fault, keys)) = lost {
             for key in &keys {
-                if let Some(flight) = zone.in_flight.get_mut(key) {
-                    flight.lost = Some(fault.clone());
-                }
+                zone.children.lose_answer(key, &fault);
             }
-            zone.verify_queue.extend(keys);
+            zone.children.queue_to_verify(keys);
         }
         for (key, fault) in refused {
             let Some(zone) = self.known.get_mut(name) else {
                 return;
             };
-            zone.in_flight.remove(&key);
-            zone.parent.complete(&key);
+            zone.children.complete(&key);
             let status = ClaimStatus::Rejected(fault);
             self.quarantine(name, &key, &status, Some(now));
         }
@@ -206,8 +200,7 @@ impl Zones {
             // A server that lost the zone has to be given it again.
             zone.stale |= fault.kind == FaultKind::NoSuchZone;
             for key in &keys {
-                zone.in_flight.remove(key);
-                zone.parent.complete(key);
+                zone.children.complete(key);
             }
             self.zone_failed(name, fault, now);
             for key in &keys {
@@ -231,15 +224,14 @@ impl Zones {
             Ok(read) => read,
             Err(fault) => {
                 for key in keys {
-                    zone.in_flight.remove(key);
-                    zone.parent.complete(key);
+                    zone.children.complete(key);
                 }
                 zone.stale = true;
                 return self.zone_failed(name, fault, now);
             }
         };
         zone.settle_serial(read.serial);
-        zone.recover();
+        zone.recover(&mut self.schedule, name);
         let before = zone.standing(keys);
         for (key, set) in keys.iter().zip(read.sets) {
             zone.see(key.clone(), set);
@@ -257,8 +249,8 @@ impl Zones {
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };
-        zone.attempts += 1;
-        zone.not_before = now + retry.delay(zone.attempts, jitter_seed(name.as_wire()));
+        let random = jitter_seed(name.as_wire());
+        self.schedule.fail(name, &retry, random, now);
         let news = zone.fault.as_ref() != Some(&fault);
         zone.fault = Some(fault);
         if news {
@@ -272,7 +264,7 @@ impl Zones {
         };
         zone.foreign.clear();
         zone.cuts.clear();
-        let keys: Vec<RecordKey> = zone.parent.children().keys().cloned().collect();
+        let keys: Vec<RecordKey> = zone.children.all_actual().keys().cloned().collect();
         for key in keys {
             self.recount_foreign(name, &key);
         }
@@ -297,10 +289,10 @@ impl Zones {
         let Some(zone) = self.known.get(name) else {
             return;
         };
-        if !zone.parent.is_open() {
+        if !zone.lifecycle.is_open() {
             return self.touch_all_owners(name);
         }
-        let waiting: Vec<RecordKey> = zone.parent.pending().cloned().collect();
+        let waiting: Vec<RecordKey> = zone.children.pending().cloned().collect();
         for key in waiting {
             self.touch_owners(&key);
         }
@@ -308,32 +300,27 @@ impl Zones {
 }
 
 impl Zone {
-    pub(super) fn recover(&mut self) {
+    /// The leader answered as it should: nothing about the zone as a whole is wrong.
+    pub(super) fn recover(&mut self, schedule: &mut Schedule<Name>, name: &Name) {
         self.fault = None;
-        self.attempts = 0;
-        self.not_before = Duration::ZERO;
+        schedule.succeed(name);
     }
 
     /// The server does not have the zone any more: what was in it is gone.
     pub(super) fn vanish(&mut self) {
         self.stale = false;
         self.missing_since = None;
-        self.quarantined.clear();
-        match self.parent.phase() {
-            Phase::Created => {
-                self.stash();
-                self.parent.lose();
-            }
-            Phase::DeletionPending => {
-                self.parent.begin();
-                self.parent.done();
-            }
+        match self.lifecycle.phase() {
+            Phase::Created => self.stash(),
+            Phase::DeletionPending => {}
             Phase::NotStarted
             | Phase::CreationInProgress
             | Phase::UpdateInProgress
             | Phase::DeletionInProgress
-            | Phase::Gone => {}
+            | Phase::Gone => return,
         }
+        let ended = self.lifecycle.find_absent();
+        self.children.restart(ended);
     }
 }
 

@@ -157,7 +157,7 @@ impl Zones {
 impl Zone {
     /// Whether servers answer from this zone.
     fn answers(&self) -> bool {
-        self.declared.is_some() && self.parent.is_open()
+        self.declared.is_some() && self.lifecycle.is_open()
     }
 
     /// Whether it began or ceased to answer since this was last asked.
@@ -169,7 +169,7 @@ impl Zone {
     /// Whether a set is an address of a name server of this delegation: resolvers get it with the referral.
     fn is_glue(&self, cut: &Name, key: &RecordKey) -> bool {
         let servers = self
-            .parent
+            .children
             .actual(&RecordKey::new(cut.clone(), RecordType::Ns));
         matches!(key.rtype, RecordType::A | RecordType::Aaaa)
             && servers.is_some_and(|set| set.data().contains(&RecordData::Ns(key.name.clone())))

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::{InFlight, ReadBack, Tenancy, Zone, Zones, steps::is_share};
+use super::{ReadBack, Tenancy, Zone, Zones, steps::is_share};
 use crate::{
     delta::{Delta, Difference},
     fault::{Fault, FaultKind},
@@ -65,14 +65,14 @@ impl Zones {
                 zone.drifted = false;
                 // An older serial than the one we know: the server lost something.
                 zone.stale |= zone.known_serial != Some(serial);
-                zone.recover();
+                zone.recover(&mut self.schedule, name);
                 let standing = zone.standing(keys);
                 zone.complete_write(standing, now);
             }
             Ok(Delta::Difference(steps)) => {
                 zone.drifted = false;
                 zone.no_ixfr = false;
-                zone.recover();
+                zone.recover(&mut self.schedule, name);
                 let standing = zone.standing(keys);
                 let mut touched = zone.take_steps(name, &steps, now);
                 zone.complete_write(standing, now);
@@ -109,14 +109,14 @@ impl Zones {
         let apex = key.name == *name && matches!(key.rtype, RecordType::Soa | RecordType::Ns);
         let is_foreign = !apex
             && zone
-                .parent
+                .children
                 .actual(key)
                 .is_some_and(|set| !set.data().iter().any(|data| self.is_owned(zone, key, data)))
             && !self.is_had(zone, key);
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };
-        let stands = zone.parent.actual(key).is_some();
+        let stands = zone.children.actual(key).is_some();
         zone.cuts.note(name, key, stands);
         let changed = if is_foreign {
             zone.foreign.insert(key.clone())
@@ -147,11 +147,11 @@ impl Zone {
     /// without them the zone is not found.
     fn is_own_glue(&self, key: &RecordKey) -> bool {
         let is_address = matches!(key.rtype, RecordType::A | RecordType::Aaaa)
-            && self.parent.desired(key).is_none();
+            && self.children.desired(key).is_none();
         let apex = self.declared.as_ref().map(|declared| &declared.zone);
         let apex = apex.filter(|_| is_address);
         let servers = apex.and_then(|apex| {
-            self.parent
+            self.children
                 .actual(&RecordKey::new(apex.clone(), RecordType::Ns))
         });
         let mut hosts = servers.into_iter().flat_map(|set| set.data());
@@ -181,7 +181,7 @@ impl Zone {
 
     /// What stands at these keys, as far as is known.
     pub(super) fn standing(&self, keys: &[RecordKey]) -> Vec<(RecordKey, Option<Arc<RecordSet>>)> {
-        let standing = |key: &RecordKey| (key.clone(), self.parent.actual(key).cloned());
+        let standing = |key: &RecordKey| (key.clone(), self.children.actual(key).cloned());
         keys.iter().map(standing).collect()
     }
 
@@ -195,7 +195,7 @@ impl Zone {
         let mut touched = BTreeSet::new();
         for record in steps.removed.iter().chain(&steps.fleeting) {
             let key = key_of(record);
-            let left = self.parent.actual(&key).map(|set| {
+            let left = self.children.actual(&key).map(|set| {
                 let left = set.data().iter().filter(|data| **data != record.data);
                 RecordSet::new(set.ttl, left.cloned())
             });
@@ -205,7 +205,7 @@ impl Zone {
         }
         for record in steps.added.iter().chain(&steps.returned) {
             let key = key_of(record);
-            let standing = self.parent.actual(&key);
+            let standing = self.children.actual(&key);
             let standing = standing.map_or(&[][..], |set| set.data());
             let all = standing.iter().chain([&record.data]).cloned();
             let set = RecordSet::new(record.ttl, all.collect::<Vec<_>>());
@@ -216,7 +216,7 @@ impl Zone {
             let serial = Serial(soa.serial);
             let key = RecordKey::new(name.clone(), RecordType::Soa);
             let set = RecordSet::new(steps.to.ttl, [steps.to.data.clone()]);
-            self.parent.observe(key, Some(Arc::new(set)));
+            self.children.observe(key, Some(Arc::new(set)));
             self.own.renewed(&steps.to);
             self.reach(serial);
             self.fleet.aim(serial, now);
@@ -246,15 +246,15 @@ impl Zone {
         match set {
             Some(set) => {
                 let (key, set) = self.share(key, set);
-                self.parent.observe(key, Some(set));
+                self.children.observe(key, Some(set));
             }
-            None => self.parent.observe(key, None),
+            None => self.children.observe(key, None),
         }
     }
 
     /// A set that stands; where it is what was asked for, one copy is enough.
     pub(super) fn share(&self, key: RecordKey, set: RecordSet) -> (RecordKey, Arc<RecordSet>) {
-        match self.parent.wanted_children().get_key_value(&key) {
+        match self.children.all_desired().get_key_value(&key) {
             Some((key, wanted)) if **wanted == set => (key.clone(), Arc::clone(wanted)),
             Some(_) | None => (key, Arc::new(set)),
         }
@@ -267,21 +267,12 @@ impl Zone {
         now: Duration,
     ) {
         for (key, before) in before {
-            let sent = self.in_flight.remove(&key);
-            let seen = self.parent.actual(&key);
-            let no_effect = before.as_ref() == seen;
+            let seen = self.children.actual(&key);
             if before.is_some() && seen.is_none() {
                 self.guard.lose(&key, now);
             }
             self.losses.withdraw(&key, before.as_ref(), seen);
-            self.parent.complete(&key);
-            if let Some(InFlight { desired, lost }) = sent
-                && no_effect
-                && desired.as_ref() == self.parent.desired(&key)
-            {
-                let fault = lost.unwrap_or_else(|| ignored(&key));
-                self.no_effect.insert(key, fault);
-            }
+            self.children.land(&key, before.as_ref(), ignored);
         }
     }
 }

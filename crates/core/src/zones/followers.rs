@@ -148,7 +148,7 @@ impl Zones {
     pub(super) fn follow_step(&mut self, name: &Name, now: Duration) -> Option<Step> {
         let zone = self.known.get_mut(name)?;
         // What others have is read before it is written over.
-        if !zone.parent.is_open() || zone.declared.is_none() || zone.losses.asks() {
+        if !zone.lifecycle.is_open() || zone.declared.is_none() || zone.losses.asks() {
             return None;
         }
         self.tell_lateness(name, now);
@@ -178,7 +178,7 @@ impl Zones {
         zone.reading = false;
         match result {
             Ok(()) => {
-                zone.recover();
+                zone.recover(&mut self.schedule, name);
                 if let Some(serial) = zone.own.renewed(record) {
                     let jumps = zone.losses.is_fallen() || zone.fleet.ahead().is_some();
                     zone.serial = Some(serial);
@@ -302,7 +302,7 @@ impl Zones {
 impl Zone {
     /// When something about other servers is due.
     pub(super) fn follow_wake(&self, pace: &crate::fleet::Pace) -> Option<Duration> {
-        if !self.parent.is_open() || self.declared.is_none() {
+        if !self.lifecycle.is_open() || self.declared.is_none() {
             return None;
         }
         let grace = self

@@ -175,7 +175,7 @@ impl Zone {
             scope: Scope::Sets,
             digest: self.guard.digest(),
             removals: held.len(),
-            total: self.parent.children().len(),
+            total: self.children.all_actual().len(),
             foreign: held.keys().filter(|key| self.foreign.contains(key)).count(),
             shown: held.keys().take(SHOWN_MAX).cloned().collect(),
         })
@@ -183,8 +183,8 @@ impl Zone {
 
     /// Whether nothing is wanted at this name, so that removing a set takes the name away.
     fn is_unwanted(&self, name: &Name) -> bool {
-        self.parent
-            .wanted_children()
+        self.children
+            .all_desired()
             .range(all_types(name))
             .next()
             .is_none()
@@ -212,8 +212,7 @@ impl Zone {
         let released = self.guard.held.extract_if(.., |_, at| *at <= count);
         let released: Vec<RecordKey> = released.map(|(key, _)| key).collect();
         for key in released {
-            self.quarantined.remove(&key);
-            self.parent.mark(key.clone());
+            self.children.reconsider(key.clone());
             self.guard.passed.insert(key);
         }
     }
@@ -221,8 +220,7 @@ impl Zone {
     /// Looks anew at everything that is held.
     pub(super) fn reconsider(&mut self) {
         for (key, _) in std::mem::take(&mut self.guard.held) {
-            self.quarantined.remove(&key);
-            self.parent.mark(key);
+            self.children.reconsider(key);
         }
     }
 }
@@ -245,7 +243,7 @@ impl Zones {
             return Pass::Go;
         }
         let is_apex_ns = key.rtype == RecordType::Ns && key.name == *name;
-        let has_servers = is_apex_ns && zone.parent.desired(key).is_some();
+        let has_servers = is_apex_ns && zone.children.desired(key).is_some();
         if has_servers || (!is_apex_ns && !zone.is_unwanted(&key.name)) {
             return Pass::Go;
         }
@@ -275,18 +273,18 @@ impl Zone {
             (key.name == *name && matches!(key.rtype, RecordType::Soa | RecordType::Ns))
                 || (self.foreign.contains(key) && !self.removes_foreign(key))
         };
-        let in_flight = self.in_flight.iter();
+        let in_flight = self.children.in_flight().iter();
         let in_flight = in_flight
             .filter(|(key, flight)| flight.desired.is_none() && !self.guard.passed.contains(key))
             .map(|(key, _)| key);
-        let waiting = self.parent.pending();
-        let waiting = waiting.filter(|key| self.parent.desired(key).is_none());
+        let waiting = self.children.pending();
+        let waiting = waiting.filter(|key| self.children.desired(key).is_none());
         let doomed = waiting
             .chain(in_flight)
             .chain(self.guard.memory.waiting())
-            .filter(|key| self.parent.actual(key).is_some() && !stays(key));
+            .filter(|key| self.children.actual(key).is_some() && !stays(key));
         let doomed = doomed.collect::<BTreeSet<_>>().len() + self.guard.held.len() + recent;
-        let total = self.parent.children().len() + recent;
+        let total = self.children.all_actual().len() + recent;
         doomed >= REMOVALS_MIN && doomed * 100 > total * SHARE_MAX
     }
 }

@@ -49,14 +49,16 @@ impl Zone {
     /// How many record sets are in the zone beside those that make it one.
     pub(super) fn data(&self, name: &Name) -> usize {
         let bones = self.bones(name);
-        let standing = bones.iter().filter(|key| self.parent.actual(key).is_some());
-        self.parent.children().len() - standing.count()
+        let standing = bones
+            .iter()
+            .filter(|key| self.children.actual(key).is_some());
+        self.children.all_actual().len() - standing.count()
     }
 
     /// The sets that make it a zone: SOA, name servers, and the addresses that it gives to these.
     fn bones(&self, name: &Name) -> BTreeSet<RecordKey> {
         let key = |rtype| RecordKey::new(name.clone(), rtype);
-        let servers = self.parent.actual(&key(RecordType::Ns));
+        let servers = self.children.actual(&key(RecordType::Ns));
         let servers = servers.map_or(&[][..], |set| set.data());
         let hosts = servers.iter().filter_map(|data| {
             let RecordData::Ns(host) = data else {
@@ -94,7 +96,7 @@ impl Zone {
         let bones = self.bones(name);
         let is_signing =
             |rtype| matches!(rtype, RecordType::Other(code) if SIGNING.contains(&code));
-        let keys = self.parent.children().keys();
+        let keys = self.children.all_actual().keys();
         keys.filter(|key| !bones.contains(key) && !is_signing(key.rtype))
             .filter(|key| self.created_by_us || !self.foreign.contains(key))
             .collect()
@@ -103,7 +105,7 @@ impl Zone {
     /// The plan to let the zone go, where everything in it is known.
     pub(super) fn departure(&self, name: &Name) -> Option<HeldPlan> {
         let declared = self.declared.as_ref()?;
-        if declared.going? == Going::Unsaid || !self.parent.is_open() || self.serial.is_none() {
+        if declared.going? == Going::Unsaid || !self.lifecycle.is_open() || self.serial.is_none() {
             return None;
         }
         let mut lost = self.lost(name);
@@ -121,7 +123,7 @@ impl Zone {
             scope: Scope::Zone,
             digest: short(&hasher.finalize()),
             removals: lost.len(),
-            total: self.parent.children().len(),
+            total: self.children.all_actual().len(),
             foreign: lost.iter().filter(|key| is_foreign(key)).count(),
             shown: lost.into_iter().take(SHOWN_MAX).cloned().collect(),
         })
@@ -205,14 +207,13 @@ impl Zones {
         };
         let going = zone.declared.as_ref().and_then(|declared| declared.going);
         if going.is_none_or(|going| going == Going::Unsaid)
-            || zone.parent.phase() != Phase::NotStarted
+            || zone.lifecycle.phase() != Phase::NotStarted
         {
             return false;
         }
         if zone.created_by_us {
             // Its server may know its name and not be able to load it.
-            zone.parent.begin();
-            zone.parent.done();
+            zone.lifecycle.retire_remnant();
         }
         self.undeclare_zone(name);
         self.touch_all_owners(name);

@@ -249,9 +249,9 @@ impl Zone {
             return;
         }
         for key in &self.foreign {
-            if let Some(set) = self.parent.actual(key) {
+            if let Some(set) = self.children.actual(key) {
                 self.losses.rescued.insert(key.clone(), Arc::clone(set));
-                self.parent.mark(key.clone());
+                self.children.mark(key.clone());
             }
         }
     }
@@ -260,7 +260,7 @@ impl Zone {
     pub(super) fn rescued_records(&self) -> impl Iterator<Item = Record> {
         let sets = self.losses.rescued.iter();
         let free = sets.filter(|(key, _)| {
-            self.parent.desired(key).is_none() && !clashes(key, self.parent.wanted_children())
+            self.children.desired(key).is_none() && !clashes(key, self.children.all_desired())
         });
         free.flat_map(|(key, set)| {
             set.data().iter().map(|data| Record {
@@ -274,10 +274,10 @@ impl Zone {
     /// The set that others' records and what stands make together; `None` where they cannot.
     pub(super) fn restoration(&self, key: &RecordKey) -> Option<RecordSet> {
         let lost = self.losses.rescued(key)?;
-        let standing = self.parent.actual(key);
+        let standing = self.children.actual(key);
         let is_other = standing.is_some_and(|set| !has_all(set, lost));
-        if clashes(key, self.parent.children())
-            || clashes(key, self.parent.wanted_children())
+        if clashes(key, self.children.all_actual())
+            || clashes(key, self.children.all_desired())
             || (key.rtype == RecordType::Cname && is_other)
         {
             return None;
@@ -334,10 +334,10 @@ impl Zones {
         for (key, set) in sets {
             let is_apex =
                 key.name == *name && matches!(key.rtype, RecordType::Soa | RecordType::Ns);
-            if is_apex || zone.parent.desired(&key).is_some() {
+            if is_apex || zone.children.desired(&key).is_some() {
                 continue;
             }
-            let standing = zone.parent.actual(&key).map_or(&[][..], |set| set.data());
+            let standing = zone.children.actual(&key).map_or(&[][..], |set| set.data());
             let is_lost = |data: &&RecordData| {
                 !standing.contains(data)
                     && !self.is_owned(zone, &key, data)
@@ -362,7 +362,7 @@ impl Zones {
                 zone.losses.rescued.remove(key);
                 clashing.push(key.clone());
             } else {
-                zone.parent.mark(key.clone());
+                zone.children.mark(key.clone());
             }
         }
         (taken.len() - clashing.len(), clashing)

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{ClaimStatus, Quarantined, Zone, Zones, all_types, steps::jitter_seed};
+use super::{ClaimStatus, Zone, Zones, all_types, steps::jitter_seed};
 use crate::{
     backoff::Backoff,
     claim::Kept,
@@ -77,7 +77,7 @@ impl Zones {
             return;
         }
         let zone = self.known.get(name);
-        let zone = zone.filter(|zone| zone.parent.desired(key).is_some());
+        let zone = zone.filter(|zone| zone.children.desired(key).is_some());
         let node = zone.and_then(|zone| zone.nodes.get(&key.name));
         for (owner, index) in node.into_iter().flatten() {
             let claim = self.owners.get(owner).and_then(|one| one.claim(*index));
@@ -109,7 +109,7 @@ impl Zones {
 
     /// Whether a set that nobody of ours asks for stands at a name in place of one that we have had.
     pub(super) fn is_usurper(&self, zone: &Zone, key: &RecordKey) -> bool {
-        let wanted = zone.parent.wanted_children();
+        let wanted = zone.children.all_desired();
         !wanted.contains_key(key)
             && wanted
                 .range(all_types(&key.name))
@@ -122,14 +122,14 @@ impl Zones {
         let Some(zone) = self.known.get(name) else {
             return;
         };
-        let others = zone.parent.children().range(all_types(&key.name));
+        let others = zone.children.all_actual().range(all_types(&key.name));
         let others = others.map(|(other, _)| other);
         let usurpers: Vec<RecordKey> = others
             .filter(|other| excludes(key, other) && self.is_usurper(zone, other))
             .cloned()
             .collect();
         if let Some(zone) = self.known.get_mut(name) {
-            zone.parent.mark_all(usurpers);
+            zone.children.mark_all(usurpers);
         }
     }
 
@@ -180,20 +180,15 @@ impl Zones {
         not_before: Duration,
     ) {
         if let Some(zone) = self.known.get_mut(name) {
-            zone.parent.clear(key);
             let status = ClaimStatus::Failing(contested(key, found));
-            let quarantined = Quarantined {
-                attempts: 0,
-                not_before,
-                status,
-            };
             // Whoever asks for something at the name is told, be it of another type.
-            let wanted = zone.parent.wanted_children().range(all_types(&key.name));
+            let wanted = zone.children.all_desired().range(all_types(&key.name));
             let wanted: Vec<RecordKey> = wanted.map(|(key, _)| key.clone()).collect();
             for ours in wanted.into_iter().filter(|ours| excludes(ours, key)) {
-                zone.quarantined.insert(ours, quarantined.clone());
+                zone.children
+                    .quarantine_until(&ours, status.clone(), not_before);
             }
-            zone.quarantined.insert(key.clone(), quarantined);
+            zone.children.quarantine_until(key, status, not_before);
         }
         self.touch_owners(key);
     }
@@ -214,12 +209,10 @@ impl Zone {
     /// Looks again at everything that is wanted at the name of a set that others touched: it may have stood
     /// in the way.
     pub(super) fn look_again(&mut self, key: &RecordKey) {
-        let wanted = self.parent.wanted_children().range(all_types(&key.name));
+        let wanted = self.children.all_desired().range(all_types(&key.name));
         let wanted: Vec<RecordKey> = wanted.map(|(key, _)| key.clone()).collect();
         for key in wanted.into_iter().chain([key.clone()]) {
-            self.quarantined.remove(&key);
-            self.no_effect.remove(&key);
-            self.parent.mark(key);
+            self.children.reconsider(key);
         }
     }
 }

@@ -148,7 +148,7 @@ impl Zone {
         if memory.noted.is_none() || (!memory.is_waiting() && self.guard.passed.is_empty()) {
             return memory.noted.clone();
         }
-        let in_flight = self.in_flight.iter();
+        let in_flight = self.children.in_flight().iter();
         let in_flight = in_flight.filter(|(_, flight)| flight.desired.is_none());
         let removed = self.guard.recent.keys();
         let removed = removed.chain(in_flight.map(|(key, _)| key));

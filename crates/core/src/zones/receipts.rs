@@ -164,9 +164,10 @@ impl Zones {
             if self
                 .known
                 .get(&name)
-                .is_some_and(|zone| zone.parent.phase() == Phase::Gone && zone.nodes.is_empty())
+                .is_some_and(|zone| zone.lifecycle.phase() == Phase::Gone && zone.nodes.is_empty())
             {
                 self.known.remove(&name);
+                self.schedule.forget(&name);
             }
         }
         events
@@ -185,7 +186,7 @@ impl Zones {
     #[must_use]
     pub fn zone_event(&self, name: &Name) -> Option<ZoneReceipt> {
         let zone = self.known.get(name)?;
-        let state = match (zone.parent.phase(), self.fault_of(zone)) {
+        let state = match (zone.lifecycle.phase(), self.fault_of(zone)) {
             (Phase::Gone, _) => ZoneState::Gone,
             (Phase::NotStarted | Phase::CreationInProgress, Some(fault)) => {
                 ZoneState::Failed(fault.clone())
@@ -222,7 +223,7 @@ impl Zones {
             held: zone.held_plan(name),
             waits: zone.guard.memory.is_waiting(),
             noted: zone.to_note(),
-            sets: zone.parent.wanted_children().len(),
+            sets: zone.children.all_desired().len(),
             data: zone.data(name),
             leader: zone.leader.clone(),
             followers: zone.fleet.states().collect(),
@@ -242,7 +243,7 @@ impl Zones {
                 return None;
             }
             let zone = self.known.get(&claim.zone);
-            let desired = zone.and_then(|zone| zone.parent.desired(&claim.key));
+            let desired = zone.and_then(|zone| zone.children.desired(&claim.key));
             outcomes.push(ClaimReceipt {
                 group: self.group.clone(),
                 ttl: desired.map_or(claim.ttl, |set| set.ttl),
@@ -297,10 +298,10 @@ impl Zones {
         if let Some(cut @ Cut::Zone(_)) = cut {
             return ClaimStatus::Occluded(cut);
         }
-        if let Some(quarantined) = zone.quarantined.get(&claim.key) {
-            return quarantined.status.clone();
+        if let Some(quarantined) = zone.children.quarantined(&claim.key) {
+            return quarantined.why.clone();
         }
-        let settled = zone.parent.is_open() && !zone.parent.is_unsettled(&claim.key);
+        let settled = zone.lifecycle.is_open() && !zone.children.is_unsettled(&claim.key);
         if settled && zone.propagation.holds(&claim.key) {
             let late = zone.propagation.late.clone();
             let late = late.or_else(|| Self::lateness_of(zone));
@@ -313,7 +314,7 @@ impl Zones {
             (_, true, Some(serial)) => {
                 cut.map_or(ClaimStatus::Programmed(serial), ClaimStatus::Occluded)
             }
-            (Some(fault), _, _) if zone.parent.is_open() => ClaimStatus::Failing(fault.clone()),
+            (Some(fault), _, _) if zone.lifecycle.is_open() => ClaimStatus::Failing(fault.clone()),
             (Some(fault), _, _) => ClaimStatus::ZoneNotReady(fault.clone()),
             (None, _, _) => ClaimStatus::Queued,
         }
@@ -325,14 +326,14 @@ impl Zones {
         if zone.missing_since.is_some() {
             return ClaimStatus::Admissible;
         }
-        if !zone.parent.is_open() {
+        if !zone.lifecycle.is_open() {
             return zone
                 .fault
                 .clone()
                 .map_or(ClaimStatus::Queued, ClaimStatus::ZoneNotReady);
         }
         let standing = zone
-            .parent
+            .children
             .actual(&claim.key)
             .map_or(&[][..], |set| set.data());
         let is_foreign = |data| !self.is_owned(zone, &claim.key, data);
@@ -387,27 +388,27 @@ fn remains(zone: &Zone, key: &RecordKey, record: &Record) -> Withdrawal {
         return Withdrawal::Pending;
     }
     // Of a zone that nobody has, and that was never opened, only claims are known that wait for it.
-    let is_nobodys = zone.parent.phase() == Phase::NotStarted && zone.declared.is_none();
-    if zone.parent.phase() == Phase::Gone || is_nobodys {
+    let is_nobodys = zone.lifecycle.phase() == Phase::NotStarted && zone.declared.is_none();
+    if zone.lifecycle.phase() == Phase::Gone || is_nobodys {
         return Withdrawal::Done;
     }
     // What was written and could not be read back may stand.
-    let unknown = !zone.parent.is_open() || zone.serial.is_none() || zone.stale;
+    let unknown = !zone.lifecycle.is_open() || zone.serial.is_none() || zone.stale;
     let standing = zone
-        .parent
+        .children
         .actual(key)
         .is_some_and(|set| set.data().contains(&record.data));
     // Another object may ask for the same value; then it rightly stays.
     let shared = zone
-        .parent
+        .children
         .desired(key)
         .is_some_and(|set| set.data().contains(&record.data));
-    let in_flight = zone.in_flight.contains_key(key);
+    let in_flight = zone.children.in_flight().contains_key(key);
     if !(unknown || in_flight || (standing && !shared)) {
         return Zones::still_on_followers(zone, key);
     }
-    if let Some(quarantined) = zone.quarantined.get(key)
-        && let ClaimStatus::Rejected(fault) | ClaimStatus::Failing(fault) = &quarantined.status
+    if let Some(quarantined) = zone.children.quarantined(key)
+        && let ClaimStatus::Rejected(fault) | ClaimStatus::Failing(fault) = &quarantined.why
     {
         return Withdrawal::Failing(fault.clone());
     }

@@ -69,8 +69,8 @@ impl Zones {
         for name in &names {
             self.seat(name, now);
             self.advance(name, now);
+            self.schedule.push(name.clone());
         }
-        self.work.extend(names.iter().cloned());
         self.zone_news.extend(names);
     }
 
@@ -104,9 +104,9 @@ impl Zones {
             zone.fleet.answer(server, now);
             let fault = zone.fault.as_ref();
             if fault.is_some_and(|fault| fault.kind.is_silence()) {
-                zone.not_before = now;
+                self.schedule.hasten(name);
             }
-            self.work.insert(name.clone());
+            self.schedule.push(name.clone());
         }
         self.seat(name, now);
         self.advance(name, now);
@@ -154,7 +154,7 @@ impl Zones {
         let leader = self.choose(zone).cloned();
         if let (Some(before), Some(leader)) = (&before, &leader)
             && before != leader
-            && zone.parent.phase() == Phase::DeletionInProgress
+            && zone.lifecycle.phase() == Phase::DeletionInProgress
         {
             // It is on its way out on every server.
             return;
@@ -168,9 +168,13 @@ impl Zones {
             zone.fleet.set_servers(others, now);
         } else {
             let former = before.as_ref().filter(|former| servers.contains(former));
+            let has_led = zone.leader.is_some();
             zone.hand_over(leader.clone(), former, now);
+            if has_led {
+                zone.recover(&mut self.schedule, name);
+            }
             zone.fleet.set_servers(others, now);
-            self.work.insert(name.clone());
+            self.schedule.push(name.clone());
         }
         for (id, fault) in &self.silent {
             zone.fleet.fall_silent(id, fault, now);
@@ -237,27 +241,24 @@ impl Zone {
         }
         self.forget_in_flight();
         self.losses.hand_over();
-        self.recover();
         self.missing_since = None;
-        match self.parent.phase() {
-            Phase::CreationInProgress => self.parent.failed(),
-            Phase::UpdateInProgress => self.parent.done(),
+        match self.lifecycle.phase() {
+            Phase::CreationInProgress => self.lifecycle.fail(),
             Phase::NotStarted
             | Phase::Created
+            | Phase::UpdateInProgress
             | Phase::DeletionPending
             | Phase::DeletionInProgress
             | Phase::Gone => {}
         }
-        self.stale = self.parent.phase() != Phase::NotStarted;
+        self.stale = self.lifecycle.phase() != Phase::NotStarted;
     }
 
     fn forget_in_flight(&mut self) {
-        for (key, sent) in std::mem::take(&mut self.in_flight) {
+        for (key, sent) in self.children.recall() {
             // It may stand on the former leader, and is nobody else's there.
             self.losses.withdraw(&key, sent.desired.as_ref(), None);
-            self.parent.complete(&key);
         }
-        self.verify_queue.clear();
         (self.commits, self.questions, self.acknowledged) = (0, 0, 0);
         (self.reading, self.reading_changes, self.drifted) = (false, false, false);
         self.no_ixfr = false;

@@ -3,18 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    ClaimStatus, Hosting, InFlight, Quarantined, Step, Zone, Zones, all_types,
+    ClaimStatus, Hosting, Step, Zone, Zones, all_types,
     guard::{Pass, held_fault},
     mending::excludes,
     own::raise,
 };
 use crate::{
     fault::Fault,
-    fleet::Pace,
     name::Name,
     plan::{Change, NotOwned, change},
     record::{Record, RecordData, RecordKey, RecordSet, RecordType},
-    tracker::Phase,
+    tracker::{Deletion, Phase},
 };
 
 /// Sets that may be written and not yet read back while more waits to be written: ten messages.
@@ -53,26 +52,18 @@ enum SetDiff {
 impl Zones {
     /// Zones that may have something to do now; [`Self::next_step`] says what.
     pub fn take_work(&mut self) -> Vec<Name> {
-        std::mem::take(&mut self.work).into_iter().collect()
+        self.schedule.take()
     }
 
     /// When the next zone has something to do by itself, if nothing else happens.
     #[must_use]
     pub fn next_wake(&self) -> Option<Duration> {
-        self.timers.first().map(|(at, _)| *at)
+        self.schedule.next_wake()
     }
 
     /// Puts every zone whose time has come on the list of work.
     pub fn wake(&mut self, now: Duration) {
-        while let Some((at, _)) = self.timers.first()
-            && *at <= now
-            && let Some((_, name)) = self.timers.pop_first()
-        {
-            if let Some(zone) = self.known.get_mut(&name) {
-                zone.timer = None;
-            }
-            self.work.insert(name);
-        }
+        self.schedule.wake(now);
     }
 
     /// The next step of a zone, which the caller must carry out and [`Self::complete`].
@@ -88,19 +79,14 @@ impl Zones {
     }
 
     fn set_timer(&mut self, name: &Name, now: Duration) {
-        let Some(zone) = self.known.get_mut(name) else {
+        let Some(zone) = self.known.get(name) else {
             return;
         };
-        let wake = zone.wake(&self.limits.pace, now);
-        if wake != zone.timer {
-            if let Some(at) = zone.timer {
-                self.timers.remove(&(at, name.clone()));
-            }
-            if let Some(at) = wake {
-                self.timers.insert((at, name.clone()));
-            }
-            zone.timer = wake;
-        }
+        let is_idle = !zone.reading && zone.lifecycle.phase() != Phase::Gone;
+        let retry = self.schedule.retry_at(name);
+        let after_backoff = zone.wake_times().chain(retry).filter(|_| is_idle);
+        let follow = zone.follow_wake(&self.limits.pace).filter(|_| is_idle);
+        self.schedule.set_wake(name, after_backoff, follow, now);
     }
 
     /// What was written is read back when nothing more can be written, so that a flood of changes is
@@ -108,7 +94,7 @@ impl Zones {
     fn step(&mut self, name: &Name, now: Duration) -> Option<Step> {
         // Without a server that leads it, a zone waits.
         self.known.get(name)?.leader.as_ref()?;
-        if self.known.get(name)?.verify_queue.len() < UNVERIFIED_MAX
+        if self.known.get(name)?.children.to_verify_len() < UNVERIFIED_MAX
             && let Some(step) = self.write_step(name, now)
         {
             return Some(step);
@@ -121,16 +107,19 @@ impl Zones {
     }
 
     fn write_step(&mut self, name: &Name, now: Duration) -> Option<Step> {
-        let zone = self.known.get_mut(name)?;
-        if zone.reading || now < zone.not_before {
+        let zone = self.known.get(name)?;
+        if zone.reading || !self.schedule.is_due(name, now) {
             return None;
         }
-        match zone.parent.phase() {
+        match zone.lifecycle.phase() {
             Phase::NotStarted => self.open(name, now),
+            Phase::Created if zone.commits > 0 => self.pipeline(name, now),
             Phase::Created => self.update(name, now),
-            Phase::UpdateInProgress => self.pipeline(name, now),
             Phase::DeletionPending => self.drain_and_delete(name, now),
-            Phase::CreationInProgress | Phase::DeletionInProgress | Phase::Gone => None,
+            Phase::CreationInProgress
+            | Phase::UpdateInProgress
+            | Phase::DeletionInProgress
+            | Phase::Gone => None,
         }
     }
 
@@ -152,7 +141,7 @@ impl Zones {
         }
         let hosting = zone.declared.as_ref()?.hosting.clone();
         zone.created_by_us = matches!(hosting, Hosting::Served(_));
-        zone.parent.begin();
+        zone.lifecycle.begin();
         Some(Step::Open(match (hosting, missing_since) {
             (Hosting::Served(mut records), Some(_)) => {
                 records.retain(|record| record.data.rtype() == RecordType::Soa);
@@ -171,14 +160,14 @@ impl Zones {
         let check_interval = self.check_interval();
         let zone = self.known.get_mut(name)?;
         if zone.stale {
-            if zone.parent.has_in_flight() {
+            if zone.children.has_in_flight() {
                 return None;
             }
             zone.reading = true;
             return Some(Step::Read);
         }
         if zone.drifted {
-            if zone.parent.has_in_flight() {
+            if zone.children.has_in_flight() {
                 return None;
             }
             zone.reading = true;
@@ -191,18 +180,17 @@ impl Zones {
             zone.reading = true;
             return Some(Step::Rescue(serial));
         }
-        zone.retry_due(now);
-        if !zone.parent.has_in_flight() && self.depart(name, now) {
+        zone.children.retry_due(now);
+        if !zone.children.has_in_flight() && self.depart(name, now) {
             return self.drain_and_delete(name, now);
         }
         let changes = self.batch(name, now);
         let zone = self.known.get_mut(name)?;
         if !changes.is_empty() {
-            zone.parent.begin();
             zone.commits += 1;
             return Some(Step::Commit(changes));
         }
-        if !zone.parent.has_in_flight()
+        if !zone.children.has_in_flight()
             && let Some(step) = self.renew_step(name)
         {
             return Some(step);
@@ -210,7 +198,7 @@ impl Zones {
         let zone = self.known.get_mut(name)?;
         // A zone that failed and has nothing left to write is looked at sooner.
         let due = now >= zone.next_check || zone.fault.is_some();
-        if due && !zone.parent.has_in_flight() {
+        if due && !zone.children.has_in_flight() {
             zone.next_check = now + check_interval;
             zone.reading = true;
             return Some(Step::Check);
@@ -223,7 +211,7 @@ impl Zones {
     fn pipeline(&mut self, name: &Name, now: Duration) -> Option<Step> {
         let full = self.limits.sets_per_message_max;
         let zone = self.known.get_mut(name)?;
-        let waiting = zone.parent.pending().take(full).count();
+        let waiting = zone.children.pending().take(full).count();
         if zone.stale || zone.drifted || zone.commits >= COMMITS_MAX || waiting < full {
             return None;
         }
@@ -238,27 +226,27 @@ impl Zones {
     /// A zone on its way out: what we wrote goes first, unless the zone goes with it.
     fn drain_and_delete(&mut self, name: &Name, now: Duration) -> Option<Step> {
         let zone = self.known.get_mut(name)?;
-        if zone.parent.has_in_flight() {
+        if zone.children.has_in_flight() {
             return None;
         }
         if zone.created_by_us {
-            zone.parent.begin();
+            zone.lifecycle.begin_deletion(Deletion::Cascade);
             return Some(Step::Close);
         }
         if zone.stale {
             zone.reading = true;
             return Some(Step::Read);
         }
-        zone.retry_due(now);
+        zone.children.retry_due(now);
         let changes = self.batch(name, now);
         let zone = self.known.get_mut(name)?;
         if !changes.is_empty() {
             zone.commits += 1;
             return Some(Step::Commit(changes));
         }
-        if !zone.parent.has_unsettled() && zone.quarantined.is_empty() {
-            zone.parent.begin();
-            zone.parent.done();
+        if let Some(drained) = zone.children.drained() {
+            let ended = zone.lifecycle.release(drained);
+            zone.children.restart(ended);
             self.zone_news.insert(name.clone());
             self.touch_all_owners(name);
         }
@@ -341,7 +329,8 @@ impl Zones {
             }
             Pass::Wait => {
                 if let Some(zone) = self.known.get_mut(name) {
-                    zone.parent.clear(key);
+                    // Whoever writes it down marks it again.
+                    zone.children.defer(key);
                 }
                 false
             }
@@ -350,23 +339,17 @@ impl Zones {
 
     /// A set is on its way.
     fn begin_write(&mut self, name: &Name, key: &RecordKey) {
-        let Some(zone) = self.known.get_mut(name) else {
-            return;
-        };
-        zone.parent.send(key);
-        let flight = InFlight {
-            desired: zone.parent.desired(key).cloned(),
-            lost: None,
-        };
-        zone.in_flight.insert(key.clone(), flight);
+        if let Some(zone) = self.known.get_mut(name) {
+            zone.children.send(key);
+        }
     }
 
     fn diff(&self, name: &Name, key: &RecordKey) -> SetDiff {
         let Some(zone) = self.known.get(name) else {
             return SetDiff::Settled;
         };
-        let desired = zone.parent.desired(key).map(Arc::as_ref);
-        let actual = zone.parent.actual(key).map(Arc::as_ref);
+        let desired = zone.children.desired(key).map(Arc::as_ref);
+        let actual = zone.children.actual(key).map(Arc::as_ref);
         if desired.is_some() && self.is_barred(zone, key) {
             return SetDiff::Foreign;
         }
@@ -389,7 +372,7 @@ impl Zones {
             Err(NotOwned) => return SetDiff::Foreign,
             Ok(Some(change)) => change,
         };
-        if let Some(fault) = zone.no_effect.get(key) {
+        if let Some(fault) = zone.children.no_effect(key) {
             return SetDiff::NoEffect(fault.clone());
         }
         let is_strange = |data: &&RecordData| is_ours && !is_given && !is_owned(data);
@@ -400,7 +383,7 @@ impl Zones {
     /// Whether a foreign set stands at this name that cannot live beside the desired one: a server
     /// would ignore the update without a word (RFC 2136 section 3.4.2.2).
     pub(super) fn is_barred(&self, zone: &Zone, key: &RecordKey) -> bool {
-        let others = zone.parent.children().range(all_types(&key.name));
+        let others = zone.children.all_actual().range(all_types(&key.name));
         let mut others = others.filter(|(other, _)| excludes(key, other));
         others.any(|(other, set)| {
             let mut data = set.data().iter();
@@ -411,9 +394,7 @@ impl Zones {
     /// A set needs nothing more.
     fn settle(&mut self, name: &Name, key: &RecordKey) {
         if let Some(zone) = self.known.get_mut(name) {
-            zone.parent.clear(key);
-            zone.quarantined.remove(key);
-            zone.no_effect.remove(key);
+            zone.children.settle(key);
             zone.losses.settle(key);
         }
         self.proven(name, key);
@@ -430,25 +411,10 @@ impl Zones {
     ) {
         let retry = self.limits.retry;
         if let Some(zone) = self.known.get_mut(name) {
-            zone.parent.clear(key);
-            zone.no_effect.remove(key);
-            let attempts = zone
-                .quarantined
-                .get(key)
-                .map_or(0, |quarantined| quarantined.attempts)
-                + 1;
-            let not_before = now.map_or(Duration::MAX, |now| {
-                now + retry.delay(attempts, jitter_seed(key.name.as_wire()))
+            let random = jitter_seed(key.name.as_wire());
+            zone.children.quarantine(key, status.clone(), |attempts| {
+                now.map_or(Duration::MAX, |now| now + retry.delay(attempts, random))
             });
-            let status = status.clone();
-            zone.quarantined.insert(
-                key.clone(),
-                Quarantined {
-                    attempts,
-                    not_before,
-                    status,
-                },
-            );
         }
         self.touch_owners(key);
     }
@@ -459,71 +425,40 @@ impl Zone {
     ///
     /// Changes are taken in as a whole and in order, so nothing else is read meanwhile.
     fn read_back(&mut self, many: usize) -> Option<Step> {
-        let waits = self.parent.phase() == Phase::UpdateInProgress
-            && self.verify_queue.len() < UNVERIFIED_MAX;
-        if self.verify_queue.is_empty() || waits || self.reading_changes {
+        let sets = self.children.to_verify_len();
+        let is_writing = self.lifecycle.phase() == Phase::Created && self.commits > 0;
+        let waits = is_writing && sets < UNVERIFIED_MAX;
+        if sets == 0 || waits || self.reading_changes {
             return None;
         }
-        let sets = self.verify_queue.len();
-        let worth = !self.no_ixfr || is_share(sets, self.parent.children().len());
+        let worth = !self.no_ixfr || is_share(sets, self.children.all_actual().len());
         match self.known_serial {
             Some(base) if sets >= many && worth => {
                 self.reading_changes = self.questions == 0;
-                let keys = self
-                    .reading_changes
-                    .then(|| std::mem::take(&mut self.verify_queue));
+                let keys = self.reading_changes.then(|| self.children.take_to_verify());
                 keys.map(|keys| Step::ReadChanges(base, keys))
             }
             Some(_) | None => {
                 self.questions += 1;
-                Some(Step::Verify(std::mem::take(&mut self.verify_queue)))
+                Some(Step::Verify(self.children.take_to_verify()))
             }
         }
     }
 
-    /// Quarantined sets whose time has come are looked at again.
-    fn retry_due(&mut self, now: Duration) {
-        let due: Vec<RecordKey> = self
-            .quarantined
-            .iter()
-            .filter(|(_, quarantined)| quarantined.not_before <= now)
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in due {
-            if let Some(quarantined) = self.quarantined.get_mut(&key) {
-                quarantined.not_before = Duration::MAX;
-            }
-            self.parent.mark(key);
-        }
-    }
-
-    /// When the zone has something to do by itself. What is due already waits for something else,
-    /// whose end wakes the zone.
-    fn wake(&self, pace: &Pace, now: Duration) -> Option<Duration> {
-        if self.reading || self.parent.phase() == Phase::Gone {
-            return None;
-        }
-        let quarantined = self
-            .quarantined
-            .values()
-            .map(|quarantined| quarantined.not_before);
-        let check = self.parent.is_open().then_some(self.next_check);
-        let retry = (self.attempts > 0).then_some(self.not_before);
+    /// When the zone has something to do by itself, if it need not wait because it failed.
+    fn wake_times(&self) -> impl Iterator<Item = Duration> {
+        let check = self.lifecycle.is_open().then_some(self.next_check);
         let missing_since = self.missing_since.map(|since| since + ADMISSION_MAX);
-        quarantined
+        self.children
+            .retry_times()
             .chain(check)
-            .chain(retry)
             .chain(missing_since)
-            .map(|at| at.max(self.not_before))
-            .chain(self.follow_wake(pace))
-            .filter(|at| *at > now && *at < Duration::MAX)
-            .min()
     }
 
     /// The next sets to look at, about so many; a name is never cut in two.
     fn next_keys(&self, count: usize) -> Vec<RecordKey> {
         let mut keys: Vec<RecordKey> = Vec::new();
-        for key in self.parent.pending() {
+        for key in self.children.pending() {
             if keys.len() >= count && keys.last().is_some_and(|last| last.name != key.name) {
                 break;
             }
@@ -533,7 +468,7 @@ impl Zone {
     }
 
     fn desired_records(&self) -> impl Iterator<Item = Record> {
-        self.parent.wanted_children().iter().flat_map(|(key, set)| {
+        self.children.all_desired().iter().flat_map(|(key, set)| {
             set.data().iter().map(|data| Record {
                 name: key.name.clone(),
                 ttl: set.ttl,

@@ -22,7 +22,7 @@ pub(super) enum RefreshOutcome {
 
 /// Refreshes that wait and refreshes that run.
 #[derive(Default)]
-pub(super) struct Schedule {
+pub(super) struct RefreshSchedule {
     entries: BTreeMap<RefreshKey, Entry>,
     waiting: BTreeSet<(Instant, RefreshKey)>,
 }
@@ -36,7 +36,7 @@ struct Entry {
     failures: u32,
 }
 
-impl Schedule {
+impl RefreshSchedule {
     /// Has a refresh run at `due` at the latest; one that is running runs again.
     pub(super) fn ask(&mut self, refresh: RefreshKey, due: Instant) {
         if let Some(entry) = self.entries.get_mut(&refresh) {
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_refresh_runs_when_due_and_one_at_a_time() {
         let now = Instant::now();
-        let mut schedule = Schedule::default();
+        let mut schedule = RefreshSchedule::default();
         schedule.ask(refresh("a."), now + seconds(5));
         assert_eq!(schedule.next(now), None);
         schedule.ask(refresh("a."), now);
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn pauses_grow_with_failures_up_to_their_limit() {
         let now = Instant::now();
-        let mut schedule = Schedule::default();
+        let mut schedule = RefreshSchedule::default();
         let mut at = now;
         schedule.ask(refresh("a."), at);
         for pause in [1, 2, 4, 5, 5] {
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_zone_that_has_gone_is_forgotten_unless_it_came_back() {
         let now = Instant::now();
-        let mut schedule = Schedule::default();
+        let mut schedule = RefreshSchedule::default();
         schedule.ask(refresh("a."), now);
         schedule.next(now);
         schedule.done(&refresh("a."), RefreshOutcome::Gone, now);

@@ -147,7 +147,7 @@ fn what_was_seen_on_the_way_does_not_outlast_it() {
     assert_eq!(world.updates, updates, "nothing is left to write");
     let zone = &world.zones.known[&name(ZONE)];
     let key = line(&three).key();
-    let standing = zone.parent.actual(&key).expect("it stands");
+    let standing = zone.children.actual(&key).expect("it stands");
     assert_eq!(standing.data(), [line(&three).data]);
     assert!(!zone.drifted);
 }
