@@ -61,10 +61,13 @@ pub(super) fn plan(Valid(observed): &Valid) -> Plan {
         let left = observed.leave();
         return left.unwrap_or_else(|| Plan::Write(BTreeSet::new()));
     }
+    // What is gone is not written down again: the write that says so may have failed a moment ago.
+    let left = observed.former().filter(|(_, owned)| !owned.is_done());
+    let left = left.map(|(zone, _)| zone).chain(&observed.wanted);
+    let left: BTreeSet<ZoneKey> = left.cloned().collect();
     if let Some(wanted) = &observed.wanted {
         if !meta.has_finalizer || !meta.is_recorded() || !observed.zones.contains_key(wanted) {
-            let zones = observed.zones.keys().chain([wanted]);
-            return Plan::Write(zones.cloned().collect());
+            return Plan::Write(left);
         }
         let declared = observed.owned().and_then(|owned| owned.declared.clone());
         if declared != Some(observed.request()) {
@@ -77,9 +80,6 @@ pub(super) fn plan(Valid(observed): &Valid) -> Plan {
     if let Some(plan) = observed.leave() {
         return plan;
     }
-    let left = observed.former().filter(|(_, owned)| !owned.is_done());
-    let left = left.map(|(zone, _)| zone).chain(&observed.wanted);
-    let left: BTreeSet<ZoneKey> = left.cloned().collect();
     if left != written || left.is_empty() == meta.has_finalizer || !meta.is_recorded() {
         return Plan::Write(left);
     }
@@ -129,5 +129,89 @@ impl Observed {
         let noted = event.noted.as_ref()?;
         let has_new = |mark: &u64| self.noted.passed.binary_search(mark).is_err();
         (event.waits || noted.passed.iter().any(has_new)).then(|| Arc::clone(noted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bindery_core::zones::{Tenancy, ZoneReceipt, ZoneState};
+    use bindery_core::{Group, Kind, Name};
+    use bindery_sources::Meta;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+    use super::super::observe::OwnedZone;
+    use super::*;
+
+    fn key(group: Group) -> ZoneKey {
+        let name = Name::parse("example.com").expect("the name is sound");
+        ZoneKey { name, group }
+    }
+
+    fn owned(declared: Option<ZoneRequest>, event: Option<ZoneReceipt>) -> OwnedZone {
+        OwnedZone {
+            config: None,
+            successor: None,
+            declared,
+            event,
+        }
+    }
+
+    fn gone(zone: ZoneKey) -> ZoneReceipt {
+        ZoneReceipt {
+            zone,
+            state: ZoneState::Gone,
+            serial: None,
+            foreign: 0,
+            sets: 0,
+            data: 0,
+            held: None,
+            noted: None,
+            waits: false,
+            leader: None,
+            followers: Vec::new(),
+            mended: None,
+            fallen_from: None,
+        }
+    }
+
+    #[test]
+    fn a_zone_that_is_gone_is_not_written_down_again() {
+        let (here, there) = (key(Group::UNNAMED), key(Group::named("inside")));
+        // The write that was to say that the first zone is gone failed.
+        let meta = ObjectMeta {
+            name: Some("example".to_owned()),
+            namespace: Some("default".to_owned()),
+            uid: Some("1".to_owned()),
+            resource_version: Some("1".to_owned()),
+            finalizers: Some(vec![bindery_sources::meta::FINALIZER.to_owned()]),
+            ..ObjectMeta::default()
+        };
+        let meta = Meta::read(Kind::DnsZone, &meta).expect("the metadata is whole");
+        let going = ZoneRequest::Going(Going::Moved, None, 0);
+        let zones = BTreeMap::from([
+            (here.clone(), owned(Some(going), Some(gone(here)))),
+            (there.clone(), owned(None, None)),
+        ]);
+        let observed = Observed {
+            meta,
+            name: Some(there.name.clone()),
+            wanted: Some(there.clone()),
+            records: Vec::new(),
+            cause: None,
+            note: None,
+            noted: Arc::default(),
+            tenancy: Tenancy::Shared,
+            ignored: Vec::new(),
+            hosted_only: Vec::new(),
+            precedence: Precedence::Active,
+            serial_floor: None,
+            zones,
+        };
+        let Plan::Write(written) = plan(&Valid(Box::new(observed))) else {
+            unreachable!("the annotation is to be written");
+        };
+        assert_eq!(written, BTreeSet::from([there]));
     }
 }
