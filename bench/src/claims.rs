@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use bindery_core::object::{Id, Kind, ObjectRef};
-use bindery_core::zones::{ClaimStatus, Hosting, Limits, Tenancy, ZoneDeclaration, ZoneState};
+use bindery_core::zones::{
+    ClaimStatus, Hosting, Limits, SerialFloor, Tenancy, ZoneDeclaration, ZoneState,
+};
 use bindery_core::{
     Adoption, Claim, Declaration, Group, Name, Record, RecordData, RecordKey, RecordType,
 };
@@ -99,7 +101,7 @@ async fn open(engine: &Engine, apex: &Name) -> Result<()> {
         hosting: Hosting::Elsewhere,
         tenancy: Tenancy::Shared,
         allowed: None,
-        serial_floor: None,
+        serial_floor: SerialFloor::New,
         going: None,
         servers: None,
         noted: None,

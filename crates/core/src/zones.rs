@@ -50,8 +50,8 @@ pub use self::{
     noted::Noted,
     own::restored,
     protocol::{
-        Completion, Going, Hosting, Limits, ReadBack, Sent, Step, Tenancy, ZoneContent,
-        ZoneDeclaration,
+        Completion, Going, Hosting, Limits, ReadBack, Sent, SerialFloor, Step, Tenancy,
+        ZoneContent, ZoneDeclaration,
     },
     receipts::{ClaimReceipt, ClaimStatus, Receipt, Withdrawal, ZoneReceipt, ZoneState},
     servers::Term,

@@ -35,6 +35,8 @@ use self::plan::{Plan, plan, validate};
 pub(crate) struct ZoneProgress {
     /// What was declared to the engine and not seen to be gone.
     declared: BTreeMap<ZoneKey, ZoneRequest>,
+    /// Zones that the object did not have before this run.
+    begun: BTreeSet<ZoneKey>,
     /// What the engine knows only by name, from the start.
     announced: BTreeSet<ZoneKey>,
     written: Option<Instant>,

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Tenancy, Zone, Zones, all_types, own::newest};
+use super::{SerialFloor, Tenancy, Zone, Zones, all_types, own::newest};
 use crate::{
     fault::{Fault, FaultKind},
     name::Name,
@@ -35,6 +35,8 @@ pub(super) struct Losses {
     floor: Option<Serial>,
     /// The floor is what was told before this process, which may not be all.
     is_hearsay: bool,
+    /// The zone may have been there before this process, at serials that nobody was told.
+    is_untold: bool,
     /// The serial at which the leader was found, older than the floor, until it is beyond.
     fallen: Option<Serial>,
     /// Another server leads and was not read yet.
@@ -54,12 +56,16 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// Takes in a serial that is known from before this process.
-    pub(super) fn suppose(&mut self, told: Option<Serial>) {
-        if let Some(told) = told
-            && self.floor.is_none_or(|floor| told.newer_than(floor))
-        {
-            (self.floor, self.is_hearsay) = (Some(told), true);
+    /// Takes in what is known from before this process.
+    pub(super) fn suppose(&mut self, before: SerialFloor) {
+        match before {
+            SerialFloor::New => {}
+            SerialFloor::Untold => self.is_untold = true,
+            SerialFloor::Told(told) => {
+                if self.floor.is_none_or(|floor| told.newer_than(floor)) {
+                    (self.floor, self.is_hearsay) = (Some(told), true);
+                }
+            }
         }
     }
 
@@ -294,7 +300,9 @@ impl Zone {
 impl Zones {
     /// The serial that a zone must be created beyond.
     pub(super) fn creation_bar(zone: &Zone) -> Option<Serial> {
-        newest(zone.losses.bar(), zone.fleet.newest())
+        let untold = Some(Serial(UNTOLD)).filter(|_| zone.losses.is_untold);
+        let known = zone.losses.bar().or(untold);
+        newest(known, zone.fleet.newest())
     }
 
     /// The version that another server still has is taken in: what others wrote there is put back.

@@ -39,15 +39,27 @@ pub struct ZoneDeclaration {
     pub tenancy: Tenancy,
     /// The digest of the held plan that its author lets through.
     pub allowed: Option<Arc<str>>,
-    /// The newest serial that the zone is known to have had, from before this process: what its servers
-    /// lost meanwhile must not take it back.
-    pub serial_floor: Option<Serial>,
+    /// What is known of its serials from before this process: what its servers lost meanwhile must not take
+    /// them back.
+    pub serial_floor: SerialFloor,
     /// Whether it is to go, and by whose word.
     pub going: Option<Going>,
     /// The servers of its group that it is on; `None` for all of them.
     pub servers: Option<Arc<[ServerId]>>,
     /// The removals that are written down; `None` where nobody writes them down.
     pub noted: Option<Arc<Noted>>,
+}
+
+/// Which serials a zone may have had before this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SerialFloor {
+    /// None: its object did not have it before.
+    #[default]
+    New,
+    /// Its object had it, or was about to, and nobody was told a serial.
+    Untold,
+    /// This was the newest that was told.
+    Told(Serial),
 }
 
 /// By whose word a zone is to go.

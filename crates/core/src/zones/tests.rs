@@ -15,8 +15,8 @@ mod servers;
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    ClaimStatus, Completion, Hosting, Limits, ReadBack, Sent, Step, Withdrawal, ZoneContent,
-    ZoneDeclaration, ZoneState, Zones,
+    ClaimStatus, Completion, Hosting, Limits, ReadBack, Sent, SerialFloor, Step, Withdrawal,
+    ZoneContent, ZoneDeclaration, ZoneState, Zones,
 };
 use crate::{
     Adoption, Change, Claim, Declaration, Expect, Fault, FaultKind, Id, Kind, Name, ObjectRef,
@@ -374,7 +374,7 @@ fn zone_declaration(hosting: Hosting) -> ZoneDeclaration {
         hosting,
         tenancy: Tenancy::Shared,
         allowed: None,
-        serial_floor: None,
+        serial_floor: SerialFloor::New,
         going: None,
         servers: None,
         noted: None,

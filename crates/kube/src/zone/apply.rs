@@ -97,6 +97,12 @@ async fn write(
 ) -> Result<(), Error> {
     let patch = MetadataPatch::owned_zones(meta, zones);
     let mut known: BTreeSet<ZoneKey> = meta.owned_zones().into_iter().collect();
+    // What no annotation names yet was never created for the object: its serials begin here.
+    if !known.is_empty() || !meta.has_finalizer {
+        let mut state = ctx.state();
+        let progress = state.zones.entry(Id::clone(object)).or_default();
+        progress.begun.extend(zones.difference(&known).cloned());
+    }
     let before = known.len();
     known.retain(|owned| zones.contains(owned));
     if known.len() < before

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bindery_core::zones::{Going, Noted, Tenancy, ZoneReceipt, ZoneState};
-use bindery_core::{Name, Record, Serial, ZoneKey};
+use bindery_core::zones::{Going, Noted, SerialFloor, Tenancy, ZoneReceipt, ZoneState};
+use bindery_core::{Name, Record, ZoneKey};
 use bindery_sources::{Cause, Id, Meta, Precedence};
 
 use super::{Note, ZoneProgress};
@@ -40,8 +40,8 @@ pub(super) struct Observed {
     /// Fields that it sets and that are acted on only where Bindery serves the zone.
     pub(super) hosted_only: Vec<&'static str>,
     pub(super) precedence: Precedence,
-    /// The newest serial that its status tells of the one zone that it has.
-    pub(super) serial_floor: Option<Serial>,
+    /// What its status tells of the serials of the one zone that it has.
+    pub(super) serial_floor: SerialFloor,
     /// The zones that it has or may have on servers.
     pub(super) zones: BTreeMap<ZoneKey, OwnedZone>,
 }
@@ -93,6 +93,9 @@ pub(super) fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Obser
     // While an object has several zones, nobody knows whose serials its status tells.
     let is_only = zones.len() == 1 && zone.as_ref().is_some_and(|zone| zones.contains(zone));
     let told = state.serials.get(object).copied();
+    let is_new = zone
+        .as_ref()
+        .is_none_or(|zone| progress.begun.contains(zone));
     let note = progress.note.as_ref();
     let noted = note.map_or_else(Arc::default, |note| {
         if progress.is_noted {
@@ -102,7 +105,11 @@ pub(super) fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Obser
         }
     });
     Some(Observed {
-        serial_floor: told.filter(|_| is_only),
+        serial_floor: match told.filter(|_| is_only) {
+            Some(told) => SerialFloor::Told(told),
+            None if is_new => SerialFloor::New,
+            None => SerialFloor::Untold,
+        },
         meta: view.meta.clone(),
         name: view.name.cloned(),
         records: view.records.to_vec(),

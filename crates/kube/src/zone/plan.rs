@@ -136,7 +136,7 @@ impl Observed {
 mod tests {
     use std::collections::BTreeMap;
 
-    use bindery_core::zones::{Tenancy, ZoneReceipt, ZoneState};
+    use bindery_core::zones::{SerialFloor, Tenancy, ZoneReceipt, ZoneState};
     use bindery_core::{Group, Kind, Name};
     use bindery_sources::Meta;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -206,7 +206,7 @@ mod tests {
             ignored: Vec::new(),
             hosted_only: Vec::new(),
             precedence: Precedence::Active,
-            serial_floor: None,
+            serial_floor: SerialFloor::New,
             zones,
         };
         let Plan::Write(written) = plan(&Valid(Box::new(observed))) else {

@@ -12,7 +12,7 @@ use std::{
 use bindery_core::{
     Adoption, Claim, Declaration, Group, GroupDeclaration, Id, Kind, Name, ObjectRef, Record,
     RecordKey, Role, ServerInfo, ZoneKey,
-    zones::{ClaimStatus, Hosting, Limits, Receipt, Tenancy, ZoneDeclaration},
+    zones::{ClaimStatus, Hosting, Limits, Receipt, SerialFloor, Tenancy, ZoneDeclaration},
 };
 use bindery_engine::{Engine, Receipts, ServerHandle, Servers};
 use bindery_testkit::{FakeNameServer, Fate, Faultless, Faults, Operation};
@@ -50,7 +50,7 @@ fn start_with(faults: impl Faults, followers: &[ServerHandle]) -> Running {
         hosting: Hosting::Elsewhere,
         tenancy: Tenancy::Shared,
         allowed: None,
-        serial_floor: None,
+        serial_floor: SerialFloor::New,
         going: None,
         servers: None,
         noted: None,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bindery_core::delta::Delta;
 use bindery_core::zones::{
-    ClaimReceipt, ClaimStatus, Completion, Hosting, Limits, ReadBack, Sent, Step, Tenancy,
-    ZoneContent, ZoneDeclaration, Zones,
+    ClaimReceipt, ClaimStatus, Completion, Hosting, Limits, ReadBack, Sent, SerialFloor, Step,
+    Tenancy, ZoneContent, ZoneDeclaration, Zones,
 };
 use bindery_core::{
     Change, Claim, Fault, FaultKind, Group, ObjectRef, Problem, Reason, Record, RecordKey,
@@ -220,7 +220,7 @@ impl Rehearsal {
                         Sight::OneNamespace => Tenancy::Shared,
                     },
                     allowed: view.meta.allowed_plan().map(Into::into),
-                    serial_floor: None,
+                    serial_floor: SerialFloor::New,
                     going: None,
                     servers: None,
                     noted: None,

@@ -455,7 +455,7 @@ fn other_servers_are_left_alone_while_the_leader_has_not_what_it_had() {
     let mut world = with_followers(&[Role::Primary]);
     world.server.insert(name(ZONE), content(APEX));
     world.zones.declare_zone(ZoneDeclaration {
-        serial_floor: Some(Serial(49)),
+        serial_floor: SerialFloor::Told(Serial(49)),
         ..served(APEX)
     });
     let step = world.begin();

@@ -27,9 +27,20 @@ impl World {
 
 fn with_floor(floor: u32) -> ZoneDeclaration {
     ZoneDeclaration {
-        serial_floor: Some(Serial(floor)),
+        serial_floor: SerialFloor::Told(Serial(floor)),
         ..served(APEX)
     }
+}
+
+#[test]
+fn a_zone_that_may_have_been_there_begins_beyond_what_nobody_was_told() {
+    let mut world = World::new();
+    world.zones.declare_zone(ZoneDeclaration {
+        serial_floor: SerialFloor::Untold,
+        ..served(APEX)
+    });
+    world.pass(Duration::from_secs(5));
+    assert_eq!(world.serial(), Serial(1_001));
 }
 
 #[test]
@@ -150,7 +161,7 @@ fn the_serial_that_its_author_asks_for_counts_where_it_is_newer() {
     let mut world = World::new();
     let asked = APEX.replace(" 7 60", " 2026111701 60");
     world.zones.declare_zone(ZoneDeclaration {
-        serial_floor: Some(Serial(49)),
+        serial_floor: SerialFloor::Told(Serial(49)),
         ..served(&asked)
     });
     world.pass(Duration::from_secs(5));

@@ -1,12 +1,17 @@
 //! A process that dies at any moment and comes back.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
-use bindery_core::Name;
+use bindery_core::{Name, Serial};
+use bindery_kube::Management;
 use bindery_testkit::nameserver::FakeNameServer;
+use http::Method;
 use serde_json::json;
 
-use super::bench::{Bench, WWW, WWW_LINE, ZONE};
+use super::bench::{Bench, WWW, WWW_LINE, ZONE, refusing};
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_writes_nothing_when_nothing_changed() {
@@ -28,6 +33,31 @@ async fn a_restart_writes_nothing_when_nothing_changed() {
         .content(&super::bench::name("example.com"))
         .map(|zone| zone.serial);
     assert_eq!(serial, after);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_zone_that_is_lost_before_any_status_told_its_serial_begins_beyond_it() {
+    static MUTE: AtomicBool = AtomicBool::new(true);
+    let is_mute = |_: &Method, path: &str| MUTE.load(Ordering::SeqCst) && path.ends_with("/status");
+    let zone = super::bench::name("example.com");
+    let mut bench = Bench::behind(Management::Managed, |api| refusing(api, is_mute)).await;
+    bench.start();
+    bench.create(ZONE).await;
+    bench.settle().await;
+    assert!(bench.server.content(&zone).is_some());
+    bench.crash().await;
+    MUTE.store(false, Ordering::SeqCst);
+    let object = bench.get("DNSZone/example").await.expect("it is there");
+    assert!(
+        object.data["status"]["servers"].is_null(),
+        "nothing is told"
+    );
+    bench.server.lose_zone(&zone);
+    bench.start();
+    bench.until_ready("DNSZone/example").await;
+    assert_eq!(bench.server.rewound(), [] as [String; 0]);
+    let serial = bench.server.content(&zone).map(|zone| zone.serial);
+    assert_eq!(serial, Some(Serial(1_001)));
 }
 
 #[tokio::test(start_paused = true)]
