@@ -93,7 +93,12 @@ impl Placements {
         let all: Option<Vec<&Receipt>> = receipts.values().map(Option::as_ref).collect();
         all?.into_iter().cloned().reduce(|mut whole, part| {
             whole.outcomes.extend(part.outcomes);
-            if whole.withdrawal == Withdrawal::Done {
+            let is_worse = match &whole.withdrawal {
+                Withdrawal::Done => true,
+                Withdrawal::Lingering(_) => part.withdrawal != Withdrawal::Done,
+                Withdrawal::Pending | Withdrawal::Failing(_) => false,
+            };
+            if is_worse {
                 whole.withdrawal = part.withdrawal;
             }
             whole

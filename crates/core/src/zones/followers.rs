@@ -273,7 +273,11 @@ impl Zones {
         if zone.declared.is_none() || !lingers {
             return Withdrawal::Done;
         }
-        Self::lateness_of(zone).map_or(Withdrawal::Pending, Withdrawal::Failing)
+        let lateness = Self::lateness_of(zone);
+        if zone.propagation.holds(key) {
+            return lateness.map_or(Withdrawal::Pending, Withdrawal::Failing);
+        }
+        lateness.map_or(Withdrawal::Pending, Withdrawal::Lingering)
     }
 
     /// Tells once when a server is late, which one, and when that changes.

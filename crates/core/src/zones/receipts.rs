@@ -69,6 +69,8 @@ pub enum Withdrawal {
     Done,
     /// It is on its way.
     Pending,
+    /// No server in rotation has it. One that is out of rotation may, so that the object keeps its lines.
+    Lingering(Fault),
     /// It did not work and is tried again.
     Failing(Fault),
 }
@@ -374,7 +376,8 @@ impl Zones {
                 match remains(zone, &key, record) {
                     Withdrawal::Done => {}
                     Withdrawal::Pending => return Withdrawal::Pending,
-                    Withdrawal::Failing(fault) => result = Withdrawal::Failing(fault),
+                    Withdrawal::Lingering(_) if matches!(result, Withdrawal::Failing(_)) => {}
+                    left @ (Withdrawal::Lingering(_) | Withdrawal::Failing(_)) => result = left,
                 }
             }
         }

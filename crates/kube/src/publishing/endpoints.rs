@@ -113,7 +113,9 @@ fn programmed(report: &Report) -> Statement {
     let withdrawal = report.receipt.as_ref().map(|receipt| &receipt.withdrawal);
     let leftover = match withdrawal {
         Some(Withdrawal::Failing(fault)) => Some(fault),
-        Some(Withdrawal::Done | Withdrawal::Pending) | None => None,
+        // A server that is out of rotation is told of by the zone.
+        Some(Withdrawal::Lingering(fault)) if report.life == Life::Deleting => Some(fault),
+        Some(Withdrawal::Lingering(_) | Withdrawal::Done | Withdrawal::Pending) | None => None,
     };
     if let Some(said) = leaving(report.life, leftover) {
         return said;

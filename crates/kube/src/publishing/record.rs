@@ -76,7 +76,7 @@ fn verdict(report: &Report) -> (ConditionStatus, Reason, String) {
             Some(Withdrawal::Failing(fault)) if fault.kind == FaultKind::Held => {
                 return no(Reason::Held, fault.message.clone());
             }
-            Some(Withdrawal::Failing(fault)) => {
+            Some(Withdrawal::Failing(fault) | Withdrawal::Lingering(fault)) => {
                 format!("its records cannot be removed from DNS yet: {fault}")
             }
             Some(Withdrawal::Done | Withdrawal::Pending) | None => {

@@ -119,7 +119,11 @@ impl Report {
     /// An object that goes without trouble needs no status any more.
     fn needs_status(&self) -> bool {
         let withdrawal = self.receipt.as_ref().map(|receipt| &receipt.withdrawal);
-        self.life == Life::Alive || matches!(withdrawal, Some(Withdrawal::Failing(_)))
+        self.life == Life::Alive
+            || matches!(
+                withdrawal,
+                Some(Withdrawal::Failing(_) | Withdrawal::Lingering(_))
+            )
     }
 }
 

@@ -164,8 +164,24 @@ fn an_object_keeps_its_lines_while_a_former_leader_may_have_them() {
     world.zones.declare(declare("www", 2, "", WWW));
     world.pass(Duration::from_secs(2));
     assert!(!world.lines().contains(&WWW.to_owned()));
-    assert!(matches!(withdrawal(&world), Some(Withdrawal::Failing(_))));
+    assert!(matches!(withdrawal(&world), Some(Withdrawal::Lingering(_))));
     world.zones.on_answer(&server(0), Ok(()), world.now);
+    world.pass(Duration::from_secs(2));
+    assert_eq!(withdrawal(&world), Some(Withdrawal::Done));
+}
+
+#[test]
+fn an_edited_record_is_served_though_a_silent_primary_has_its_former_value() {
+    let mut world = with_www(&[Role::Primary]);
+    world.zones.on_answer(&server(1), silence(), world.now);
+    let after = "www.example.com. 60 IN A 192.0.2.9";
+    world
+        .zones
+        .declare(declare("www", 2, after, &format!("{WWW}\n{after}")));
+    world.pass(Duration::from_secs(2));
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
+    assert!(matches!(withdrawal(&world), Some(Withdrawal::Lingering(_))));
+    world.zones.on_answer(&server(1), Ok(()), world.now);
     world.pass(Duration::from_secs(2));
     assert_eq!(withdrawal(&world), Some(Withdrawal::Done));
 }
@@ -185,7 +201,7 @@ fn a_zone_opens_on_another_primary_when_the_first_never_answered() {
     // Nothing of the first is known, so it may have what an object lets go of.
     world.zones.declare(declare("www", 2, "", WWW));
     world.pass(Duration::from_secs(1));
-    assert!(matches!(withdrawal(&world), Some(Withdrawal::Failing(_))));
+    assert!(matches!(withdrawal(&world), Some(Withdrawal::Lingering(_))));
 }
 
 #[test]
