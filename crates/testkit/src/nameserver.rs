@@ -1,13 +1,16 @@
 //! A name server in memory that behaves as RFC 2136 says and fails when it is told to.
 
+mod absence;
 mod content;
+mod damage;
 mod history;
 mod stranger;
 
+pub use absence::Absence;
 pub use stranger::{Meddling, is_strange};
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -22,16 +25,13 @@ use bindery_core::{
 };
 use bindery_engine::ports::{NameServer, ZoneHost};
 use futures::future::BoxFuture;
-use tokio::time::Instant;
+use tokio::sync::watch;
 
 use self::content::{NXRRSET, REFUSED, add, advance, check, content, find, remove, soa_of};
-use self::history::FakeHistory;
+use self::{damage::Damage, history::FakeHistory};
 
 /// Response code of a server that cannot load a zone (RFC 1035).
 const SERVFAIL: u16 = 2;
-
-/// How long a serial is served before every status that tells it must have been written, crashes and all.
-const TOLD_AFTER: Duration = Duration::from_secs(10);
 
 /// What a request to the server asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,22 +89,16 @@ pub struct FakeNameServer {
     faults: Arc<dyn Faults>,
     closed: Arc<AtomicBool>,
     damage: Arc<Mutex<Damage>>,
+    /// Whether it answers.
+    absence: Arc<watch::Sender<Absence>>,
+    /// Updates that arrived while it was stopped: it carries them out when it goes on.
+    late: Arc<Mutex<Vec<LateUpdate>>>,
     /// Where a secondary fetches its zones; a primary has none.
     primaries: Arc<[Self]>,
 }
 
-/// What became of a server's files, and what came of that.
-#[derive(Default)]
-struct Damage {
-    /// Zones that it has and cannot load.
-    unloadable: BTreeSet<Name>,
-    /// The newest serial that each zone ever had, and since when, until it was deleted on purpose.
-    newest: BTreeMap<Name, (Serial, Instant)>,
-    /// The same of those that were served for long enough to be told in a status.
-    told: BTreeMap<Name, Serial>,
-    /// Zones that were made with an older serial than they had.
-    rewound: Vec<String>,
-}
+/// An update of a zone that waits.
+type LateUpdate = (Name, Vec<Change>);
 
 impl Default for FakeNameServer {
     fn default() -> Self {
@@ -126,6 +120,8 @@ impl FakeNameServer {
             faults: Arc::new(faults),
             closed: Arc::default(),
             damage: Arc::default(),
+            absence: Arc::default(),
+            late: Arc::default(),
             primaries: primaries.into(),
         }
     }
@@ -135,7 +131,7 @@ impl FakeNameServer {
         let Some(mine) = zones.get_mut(zone) else {
             return;
         };
-        for primary in self.primaries.iter() {
+        for primary in self.primaries.iter().filter(|one| one.is_present()) {
             if let Some(theirs) = primary.content(zone)
                 && (theirs.serial.newer_than(mine.serial) || mine.sets.is_empty())
             {
@@ -147,96 +143,22 @@ impl FakeNameServer {
     /// Adds a zone that somebody else manages, with a SOA and these lines.
     pub fn add_zone(&self, zone: &Name, records: &[Record]) {
         self.work(|zones| {
+            let soa =
+                format!("{zone} 3600 IN SOA ns1.example.net. admin.example.net. 1 60 60 60 60");
+            let records: Vec<Record> = soa
+                .parse()
+                .into_iter()
+                .chain(records.iter().cloned())
+                .collect();
             zones
                 .entry(zone.clone())
-                .or_insert_with(|| content(records));
+                .or_insert_with(|| content(&records));
         });
     }
 
     /// Refuses every update from now on.
     pub fn refuse_everything(&self) {
         self.closed.store(true, Ordering::SeqCst);
-    }
-
-    /// Removes a zone behind everybody's back.
-    pub fn lose_zone(&self, zone: &Name) {
-        self.work(|zones| zones.remove(zone));
-        self.damage().unloadable.remove(zone);
-    }
-
-    /// Makes a zone's files unreadable: the server has the zone and cannot serve it.
-    pub fn break_zone(&self, zone: &Name) {
-        if self.content(zone).is_some() {
-            self.damage().unloadable.insert(zone.clone());
-        }
-    }
-
-    /// Goes back to an older version of a zone, in which nothing is that the newest does not have: changes
-    /// that added something are lost, with their serials.
-    pub fn lose_changes(&self, zone: &Name, versions: usize) {
-        let older = self.history().before(zone, versions);
-        self.work(|zones| {
-            if let (Some(content), Some(older)) = (zones.get_mut(zone), older) {
-                let stands = content.sets.clone();
-                *content = older;
-                let (serial, is_soa) = (content.serial, |key: &RecordKey| {
-                    key.rtype == RecordType::Soa
-                });
-                content
-                    .sets
-                    .retain(|key, set| is_soa(key) || stands.get(key) == Some(set));
-                advance(content, serial);
-            }
-        });
-        self.history().forget(zone);
-        self.work(|_| ());
-    }
-
-    /// The zones that were made, or made anew, with an older serial than they had before.
-    #[must_use]
-    pub fn rewound(&self) -> Vec<String> {
-        self.damage().rewound.clone()
-    }
-
-    /// The serial that a zone has and the newest that a status may have told of it, if that is newer.
-    #[must_use]
-    pub fn fallen(&self, zone: &Name) -> Option<(Serial, Serial)> {
-        let has = self.content(zone)?.serial;
-        let had = self.damage().told.get(zone).copied()?;
-        had.newer_than(has).then_some((has, had))
-    }
-
-    fn damage(&self) -> MutexGuard<'_, Damage> {
-        self.damage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Removes one of a zone's record sets behind everybody's back, but for SOA and name servers.
-    pub fn lose_set(&self, zone: &Name, number: usize) {
-        self.work(|zones| {
-            let Some(content) = zones.get_mut(zone) else {
-                return;
-            };
-            let of_servers = |key: &RecordKey| {
-                matches!(key.rtype, RecordType::Soa | RecordType::Ns)
-                    || key.name.labels().any(|label| label == b"ns1")
-            };
-            let mut keys = content.sets.keys().filter(|key| !of_servers(key));
-            if let Some(key) = keys.nth(number).cloned() {
-                content.sets.remove(&key);
-                advance(content, content.serial.next());
-            }
-        });
-    }
-
-    /// Goes back to an older version of a zone, as from a backup: a secondary, which nobody writes to,
-    /// has no other way to lose a set.
-    pub fn fall_back(&self, zone: &Name) {
-        let older = self.history().before_last(zone);
-        self.work(|zones| {
-            if let (Some(content), Some(older)) = (zones.get_mut(zone), older) {
-                *content = older;
-            }
-        });
     }
 
     /// Writes a record behind everybody's back.
@@ -304,6 +226,9 @@ impl FakeNameServer {
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
+        if fate != Fate::Silence {
+            self.arrive().await?;
+        }
         match fate {
             Fate::Pass => self.work(work),
             Fate::Unreachable => Err(Fault::new(FaultKind::Unreachable, "connection refused")),
@@ -327,20 +252,45 @@ impl FakeNameServer {
         let mut zones = self.zones();
         let result = work(&mut zones);
         self.history().note(&zones);
-        let mut damage = self.damage();
-        for (zone, content) in zones.iter() {
-            let now = Instant::now();
-            let newest = damage.newest.entry(zone.clone());
-            let (newest, since) = newest.or_insert((content.serial, now));
-            let told = (*since + TOLD_AFTER <= now).then_some(*newest);
-            if content.serial.newer_than(*newest) {
-                (*newest, *since) = (content.serial, now);
-            }
-            if let Some(told) = told {
-                damage.told.insert(zone.clone(), told);
+        self.damage().note(&zones);
+        result
+    }
+
+    /// Carries out one update.
+    fn carry_out(
+        &self,
+        zones: &mut BTreeMap<Name, ZoneContent>,
+        zone: &Name,
+        changes: &[Change],
+    ) -> Result<(), Fault> {
+        let content = self.find(zones, zone)?;
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(Fault::new(FaultKind::Refused(REFUSED), "REFUSED: closed"));
+        }
+        for change in changes {
+            check(content, change)?;
+        }
+        let before = content.sets.clone();
+        let mut serial = content.serial;
+        for change in changes {
+            // A SOA replaces the one that stands, if it is newer.
+            if let Some(RecordData::Soa(soa)) = change.add.first() {
+                if Serial(soa.serial).newer_than(serial) {
+                    serial = Serial(soa.serial);
+                    let set = RecordSet::new(change.ttl, change.add.clone());
+                    content.sets.insert(change.key.clone(), set);
+                }
+            } else {
+                remove(content, &change.key, &change.remove);
+                add(content, &change.key, change.ttl, &change.add);
             }
         }
-        result
+        if serial != content.serial {
+            advance(content, serial);
+        } else if content.sets != before {
+            advance(content, serial.next());
+        }
+        Ok(())
     }
 
     /// A zone as it can be served.
@@ -411,6 +361,8 @@ impl NameServer for FakeNameServer {
                 add(content, &key(record), record.ttl, data);
             }
             if let RecordData::Soa(soa) = &steps.to.data {
+                self.damage()
+                    .compare(zone, content.serial, Serial(soa.serial));
                 let set = RecordSet::new(steps.to.ttl, [steps.to.data.clone()]);
                 content.sets.insert(key(&steps.to), set);
                 advance(content, Serial(soa.serial));
@@ -438,37 +390,18 @@ impl NameServer for FakeNameServer {
         zone: &'a Name,
         changes: &'a [Change],
     ) -> BoxFuture<'a, Result<(), Fault>> {
-        Box::pin(self.serve(Operation::Write, move |zones| {
-            self.faults.explain(&|| format!("{zone} {changes:?}"));
-            let content = self.find(zones, zone)?;
-            if self.closed.load(Ordering::SeqCst) {
-                return Err(Fault::new(FaultKind::Refused(REFUSED), "REFUSED: closed"));
+        Box::pin(async move {
+            let answer = self
+                .serve(Operation::Write, |zones| {
+                    self.faults.explain(&|| format!("{zone} {changes:?}"));
+                    self.carry_out(zones, zone, changes)
+                })
+                .await;
+            if answer.is_err() && self.is_stopped() {
+                self.arrives_late(zone, changes);
             }
-            for change in changes {
-                check(content, change)?;
-            }
-            let before = content.sets.clone();
-            let mut serial = content.serial;
-            for change in changes {
-                // A SOA replaces the one that stands, if it is newer.
-                if let Some(RecordData::Soa(soa)) = change.add.first() {
-                    if Serial(soa.serial).newer_than(serial) {
-                        serial = Serial(soa.serial);
-                        let set = RecordSet::new(change.ttl, change.add.clone());
-                        content.sets.insert(change.key.clone(), set);
-                    }
-                } else {
-                    remove(content, &change.key, &change.remove);
-                    add(content, &change.key, change.ttl, &change.add);
-                }
-            }
-            if serial != content.serial {
-                advance(content, serial);
-            } else if content.sets != before {
-                advance(content, serial.next());
-            }
-            Ok(())
-        }))
+            answer
+        })
     }
 
     fn read<'a>(
@@ -506,14 +439,8 @@ impl ZoneHost for FakeNameServer {
             let made = zones
                 .entry(zone.clone())
                 .or_insert_with(|| content(records));
-            let is_secondary = !self.primaries.is_empty();
-            if let Some(newest) = damage.told.get(zone).copied()
-                && newest.newer_than(made.serial)
-                && is_new
-                && !is_secondary
-            {
-                let rewound = format!("{zone} was at {newest} and was made with {}", made.serial);
-                damage.rewound.push(rewound);
+            if is_new {
+                damage.made(zone, made.serial);
             }
             Ok(())
         }))
@@ -546,10 +473,7 @@ impl ZoneHost for FakeNameServer {
     fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(self.serve(Operation::Write, move |zones| {
             zones.remove(zone);
-            let mut damage = self.damage();
-            damage.unloadable.remove(zone);
-            damage.newest.remove(zone);
-            damage.told.remove(zone);
+            self.damage().delete(zone);
             Ok(())
         }))
     }

@@ -53,7 +53,16 @@ pub(crate) fn expected(objects: &[DynamicObject], taken: &BTreeSet<String>) -> E
         }
     }
     wishes.sort();
+    let wanted = wishes.iter().map(|((_, object, _), place, wish)| Wanted {
+        object: object.clone(),
+        place: place.clone(),
+        name: wish.0.clone(),
+        rtype: wish.1,
+        value: wish.3.clone(),
+    });
+    let wanted = wanted.collect();
     let mut expected = merge(wishes, fulfilled, taken);
+    expected.wanted = wanted;
     for (place, _) in zones {
         expected.lines.entry(place).or_default();
     }
@@ -67,6 +76,18 @@ pub(crate) struct Expected {
     pub(crate) lines: BTreeMap<Place, BTreeSet<String>>,
     /// Whether each object has everything it asks for.
     pub(crate) fulfilled: BTreeMap<String, bool>,
+    /// Everything that is asked for in some zone, whether it can be had or not.
+    pub(crate) wanted: Vec<Wanted>,
+}
+
+/// A value that an object asks for.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) object: String,
+    pub(crate) place: Place,
+    pub(crate) name: String,
+    pub(crate) rtype: &'static str,
+    pub(crate) value: String,
 }
 
 /// Creation time, object, position in the object.

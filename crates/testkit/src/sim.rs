@@ -1,6 +1,8 @@
 //! One run: users, faults and crashes from a seed; then quiet, in which everything must come right
 //! and stay so.
 
+mod fleet;
+mod judging;
 mod mischief;
 
 use std::{
@@ -10,18 +12,18 @@ use std::{
 };
 
 use bindery_apiserver::{EmbeddedApi, Environment, Options, Seeded, Storage};
-use bindery_core::{Group, Moment, Name, Record, Role, ServerInfo, zones::Limits};
-use bindery_engine::{Engine, ServerHandle, Servers, ports::ZoneHost};
+use bindery_core::{Group, Moment, Name, Record, Serial, zones::Limits};
+use bindery_engine::{Engine, Servers, ports::ZoneHost};
 use bindery_kube::{Clock, Controllers, Management, Settings};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, PostParams};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use self::fleet::ServerPlace;
 use crate::{
     api::FaultyApi,
     nameserver::{FakeNameServer, Fate, Faults, Operation},
-    oracle::{expected, id},
     user::{Clusters, INSIDE, User, ZONES},
     weather::{Crashes, DnsWeather, Random, Weather},
 };
@@ -33,12 +35,6 @@ const FOREIGN: [&str; 4] = [
     "mail.example.com. 60 IN MX 10 mx.example.net.",
     "sub.example.com. 3600 IN NS ns1.example.net.",
 ];
-
-/// How long everything may take to come right once there are no more faults.
-const CALM_MAX: Duration = Duration::from_mins(10);
-
-/// How long it must stay right, without a single write.
-const KEPT_MIN: Duration = Duration::from_mins(3);
 
 /// Which of several servers is a secondary.
 const SECONDARY: usize = 2;
@@ -110,8 +106,10 @@ pub fn run(plan: SimPlan) -> SimReport {
 
 struct World {
     api: EmbeddedApi,
-    /// The leader first; the others are a primary and a secondary, where there are any.
+    /// A primary; the others are another one and a secondary, where there are any.
     servers: Vec<FakeNameServer>,
+    /// Where each of them is, and until when it does not answer.
+    places: Vec<ServerPlace>,
     /// The server of another cluster, where there is one.
     inside: Option<FakeNameServer>,
     weather: Arc<Weather>,
@@ -121,6 +119,11 @@ struct World {
     crashes: u32,
     /// What others wrote into zones, by zone.
     guests: BTreeMap<String, String>,
+    /// Whether others write into the zones, so that servers lose nothing.
+    has_guests: bool,
+    /// The newest serial that a status told of each zone, and after how many deletions of the zone.
+    told: BTreeMap<String, (usize, Serial)>,
+    engine: Option<Engine>,
     process: Option<JoinSet<()>>,
 }
 
@@ -227,6 +230,7 @@ impl World {
         }
         Self {
             api,
+            places: (0..servers.len()).map(ServerPlace::new).collect(),
             servers,
             inside,
             weather,
@@ -235,6 +239,9 @@ impl World {
             limits: limits(seed),
             crashes: 0,
             guests: BTreeMap::new(),
+            has_guests: seed.is_multiple_of(4),
+            told: BTreeMap::new(),
+            engine: None,
             process: None,
         }
     }
@@ -254,6 +261,7 @@ impl World {
             .map_err(|error| format!("declaring zones: {error}"))?;
         let mut random = Random::new(plan.seed ^ 0x00de_1a75);
         let mut mischief = Random::new(plan.seed ^ 0x5712_a63e);
+        let mut moves = Random::new(plan.seed ^ 0x0005_e77e);
         self.start();
         for _ in 0..plan.acts {
             let act = user
@@ -290,9 +298,14 @@ impl World {
             let pause = Duration::from_millis(pause);
             self.pass(pause).await;
             self.check_guests()?;
+            self.move_servers(&mut moves);
+            if moves.percent(12) {
+                self.look_closely(&mut user, &mut moves).await?;
+            }
         }
         self.weather.clear_up();
         self.weather.note("calm");
+        self.come_right_without_some(&mut user, &mut moves).await?;
         self.keep_strangers_out(&mut user).await?;
         self.come_right(&mut user).await?;
         self.stay_right(&user).await
@@ -305,28 +318,18 @@ impl World {
         taken.into_iter().collect()
     }
 
+    /// Who creates zones on a server, where Bindery manages it.
+    fn host(&self, server: &FakeNameServer) -> Option<Arc<dyn ZoneHost>> {
+        let managed = self.management == Management::Managed;
+        managed.then(|| Arc::new(server.clone()) as Arc<dyn ZoneHost>)
+    }
+
     /// All servers as the engine reaches them.
     fn groups(&self) -> BTreeMap<Group, Servers> {
-        let host = |server: &FakeNameServer| {
-            let managed = self.management == Management::Managed;
-            managed.then(|| Arc::new(server.clone()) as Arc<dyn ZoneHost>)
-        };
-        let handle = |(index, server): (usize, &FakeNameServer)| ServerHandle {
-            info: ServerInfo::at(
-                &format!("192.0.2.{}:53", 53 + index),
-                if index == SECONDARY {
-                    Role::Secondary
-                } else {
-                    Role::Primary
-                },
-            ),
-            server: Arc::new(server.clone()),
-            host: host(server),
-        };
-        let servers: Servers = self.servers.iter().enumerate().map(handle).collect();
-        let mut groups = servers.alone();
+        let mut groups = self.usual_servers().alone();
         groups.extend(self.inside.as_ref().map(|server| {
-            let servers = Servers::one("192.0.2.77:53", Arc::new(server.clone()), host(server));
+            let servers =
+                Servers::one("192.0.2.77:53", Arc::new(server.clone()), self.host(server));
             (Group::named(INSIDE), servers)
         }));
         groups
@@ -341,7 +344,7 @@ impl World {
         let api = FaultyApi::new(self.api.service(), Arc::clone(&self.weather));
         let controllers = Controllers {
             client: kube::Client::new(api, "default"),
-            engine,
+            engine: engine.clone(),
             settings: Settings::default(),
             clock: Arc::new(SimulatedClock(Arc::clone(&self.environment))),
         };
@@ -352,6 +355,7 @@ impl World {
             process.spawn(task);
         }
         self.process = Some(process);
+        self.engine = Some(engine);
     }
 
     /// Lets time pass; a process that dies is started again after a while.
@@ -363,6 +367,7 @@ impl World {
                 () = self.weather.crashed() => {}
                 () = tokio::time::sleep_until(until) => return,
             }
+            self.engine = None;
             if let Some(mut process) = self.process.take() {
                 process.shutdown().await;
             }
@@ -371,156 +376,12 @@ impl World {
             self.start();
         }
     }
-
-    async fn come_right(&mut self, user: &mut User) -> Result<(), String> {
-        let deadline = tokio::time::Instant::now() + CALM_MAX;
-        loop {
-            self.pass(Duration::from_secs(5)).await;
-            if let Some(lie) = self.lies(user).await? {
-                return Err(lie);
-            }
-            self.check_guests()?;
-            self.let_through(user).await?;
-            match self.wrongs(user).await? {
-                wrongs if wrongs.is_empty() => return Ok(()),
-                wrongs if tokio::time::Instant::now() > deadline => {
-                    return Err(format!("not right in time:\n  {}", wrongs.join("\n  ")));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    async fn stay_right(&mut self, user: &User) -> Result<(), String> {
-        self.pass(Duration::from_secs(10)).await;
-        let writes = self.weather.writes();
-        let before = list(user).await?;
-        self.pass(KEPT_MIN).await;
-        if self.weather.writes() != writes {
-            let after = list(user).await?;
-            let changed: Vec<String> = before
-                .iter()
-                .zip(&after)
-                .filter(|(before, after)| before.data != after.data)
-                .map(|(before, after)| {
-                    format!("{}\n  {}\n  {}", id(after), before.data, after.data)
-                })
-                .collect();
-            return Err(format!(
-                "it goes on writing though all is right: {}",
-                changed.join("\n")
-            ));
-        }
-        match self.wrongs(user).await? {
-            wrongs if wrongs.is_empty() => Ok(()),
-            wrongs => Err(format!("not kept right:\n  {}", wrongs.join("\n  "))),
-        }
-    }
-
-    /// A zone that says it is ready though its servers differ, or are behind what they were at.
-    async fn lies(&self, user: &User) -> Result<Option<String>, String> {
-        let objects = list(user).await?;
-        let says_ready = |zone: &str| {
-            objects.iter().any(|object| {
-                let spec = &object.data["spec"];
-                id(object).starts_with("DNSZone/")
-                    && object.metadata.deletion_timestamp.is_none()
-                    && is_ready(object) == Some(true)
-                    && spec["zoneName"] == zone
-                    && spec["clusterRef"].as_str().unwrap_or_default().is_empty()
-            })
-        };
-        for zone in ZONES.iter().filter(|zone| says_ready(zone)) {
-            let served = self.servers.iter();
-            let served: Vec<Vec<String>> = served.map(|server| server.lines(&name(zone))).collect();
-            if served.iter().any(|lines| *lines != served[0]) {
-                return Ok(Some(format!(
-                    "{zone} says Ready and its servers differ: {served:?}"
-                )));
-            }
-            if let Some((has, had)) = self.servers[0].fallen(&name(zone)) {
-                return Ok(Some(format!("{zone} says Ready at {has} after {had}")));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Everything that is not as it should be.
-    async fn wrongs(&self, user: &User) -> Result<Vec<String>, String> {
-        let objects = user
-            .objects()
-            .await
-            .map_err(|error| format!("listing: {error}"))?;
-        let mut wrongs: Vec<String> = objects
-            .iter()
-            .filter(|object| object.metadata.deletion_timestamp.is_some())
-            .map(|object| format!("{} is still being deleted", id(object)))
-            .collect();
-        let expected = expected(&objects, &self.taken());
-        let all = self.servers.iter().chain(&self.inside);
-        wrongs.extend(all.flat_map(FakeNameServer::rewound));
-        let servers = self.servers.iter().map(|server| ("", server));
-        let servers = servers.chain(self.inside.iter().map(|server| (INSIDE, server)));
-        let places = ZONES.iter().flat_map(|zone| {
-            let servers = servers.clone();
-            servers.map(move |(cluster, server)| (*zone, cluster, server))
-        });
-        for (zone, cluster, server) in places {
-            let place = (cluster.to_owned(), zone.to_owned());
-            let wanted = expected.lines.get(&place);
-            let is_there = server.content(&name(zone)).is_some();
-            if self.management == Management::Managed && is_there != wanted.is_some() {
-                wrongs.push(format!("{zone} on {cluster:?} is there: {is_there}"));
-            }
-            let mut wanted = wanted.cloned().unwrap_or_default();
-            let mut served: BTreeSet<String> = server.lines(&name(zone)).into_iter().collect();
-            match self.management {
-                Management::External => {
-                    wanted.extend(foreign(zone).iter().map(ToString::to_string));
-                }
-                Management::Managed => served.retain(|line| {
-                    let is_own = line.contains(" IN NS ") || line.starts_with("ns1.");
-                    !is_own && !line.starts_with("theirs.")
-                }),
-            }
-            wrongs.extend(
-                wanted
-                    .difference(&served)
-                    .map(|line| format!("not served: {line}")),
-            );
-            wrongs.extend(
-                served
-                    .difference(&wanted)
-                    .map(|line| format!("served: {line}")),
-            );
-        }
-        for (object, fulfilled) in &expected.fulfilled {
-            let Some(found) = objects.iter().find(|other| id(other) == *object) else {
-                continue;
-            };
-            if is_ready(found) != Some(*fulfilled) {
-                let status = &found.data["status"]["conditions"];
-                wrongs.push(format!("{object} should be {fulfilled}: {status}"));
-            }
-        }
-        Ok(wrongs)
-    }
 }
 
 async fn list(user: &User) -> Result<Vec<DynamicObject>, String> {
     user.objects()
         .await
         .map_err(|error| format!("listing: {error}"))
-}
-
-/// What the object says of itself, if it speaks of its present generation.
-fn is_ready(object: &DynamicObject) -> Option<bool> {
-    let conditions = object.data["status"]["conditions"].as_array()?;
-    let condition = conditions
-        .iter()
-        .find(|condition| condition["type"] == "Programmed" || condition["type"] == "Ready")?;
-    let generation = object.metadata.generation?;
-    (condition["observedGeneration"] == generation).then(|| condition["status"] == "True")
 }
 
 async fn install_crds(client: kube::Client) -> Result<(), kube::Error> {

@@ -39,6 +39,8 @@ pub struct User {
     clusters: Clusters,
     /// Objects as they once were.
     exports: Vec<DynamicObject>,
+    /// How many probes there were.
+    probes: usize,
 }
 
 /// Whether the user knows of servers beside the usual ones.
@@ -69,6 +71,7 @@ impl User {
             mischief: Random::new(seed ^ 0x0bad_5eed),
             clusters,
             exports: Vec::new(),
+            probes: 0,
         }
     }
 
@@ -191,6 +194,30 @@ impl User {
             }
         };
         Ok(Some(format!("{kind}/{name} {what}")))
+    }
+
+    /// Declares a record that nothing else stands in the way of, or edits it; returns which.
+    ///
+    /// # Errors
+    /// The API refused.
+    pub async fn probe(&mut self) -> Result<String, kube::Error> {
+        let (group, version, kind) = KINDS[0];
+        let api = self.api(group, version, kind);
+        self.probes += 1;
+        let label = format!("probe{}", self.probes % 2);
+        let address = format!("203.0.113.{}", self.probes);
+        let zone = ZONES[self.probes % 2];
+        let spec = json!({ "name": label, "ttl": 60, "ipv4Address": address });
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        let mut object = DynamicObject::new(&label, &resource).data(json!({ "spec": spec }));
+        object.metadata.labels = Some(BTreeMap::from([("zone".to_owned(), mark(zone, ""))]));
+        if api.get_opt(&label).await?.is_none() {
+            api.create(&PostParams::default(), &object).await?;
+        } else {
+            let patch = Patch::Merge(&object.data);
+            api.patch(&label, &PatchParams::default(), &patch).await?;
+        }
+        Ok(format!("{kind}/{label}"))
     }
 
     /// Makes sure that both zones are declared, so that there is something to serve.

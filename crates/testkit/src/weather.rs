@@ -105,6 +105,11 @@ impl Weather {
         self.stormy.store(false, Ordering::SeqCst);
     }
 
+    /// Faults again.
+    pub fn storm(&self) {
+        self.stormy.store(true, Ordering::SeqCst);
+    }
+
     /// Kills the process: whatever it asks for from now on never happens.
     pub fn crash(&self) {
         self.note("crash");

@@ -1,9 +1,9 @@
 //! What others do in a run: servers that lose data, strangers who write past Bindery, a second process.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use bindery_engine::{Engine, Servers};
-use bindery_kube::{Controllers, Settings};
+use bindery_kube::{Controllers, Management, Settings};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +38,8 @@ impl World {
         let steady = user.is_steady(zone).await;
         let steady = steady.map_err(|error| format!("looking at {zone}: {error}"))?;
         let line = format!("theirs.{zone}. 60 IN A 198.51.100.77");
-        if let (true, Ok(record)) = (steady, line.parse()) {
+        // Whoever writes on a server that another one leads is heard when that is looked at.
+        if let (true, true, Ok(record)) = (steady, self.is_complete(), line.parse()) {
             self.servers[0].write_foreign(&name(zone), &record);
             self.weather.note(&format!("somebody writes {line}"));
             self.guests.insert(zone.to_owned(), line);
@@ -58,7 +59,8 @@ impl World {
     /// What others wrote is where they wrote it.
     pub(super) fn check_guests(&self) -> Result<(), String> {
         for (zone, line) in &self.guests {
-            if !self.servers[0].lines(&name(zone)).contains(line) {
+            let mut servers = self.servers.iter();
+            if !servers.any(|server| server.lines(&name(zone)).contains(line)) {
                 return Err(format!("{line} is gone without leave"));
             }
         }
@@ -67,24 +69,33 @@ impl World {
 
     /// Somebody deletes a zone or a record set on one of the servers, or brings back an old version.
     fn damage(&self, random: &mut Random) {
+        let servers = self.servers.len() + usize::from(self.inside.is_some());
+        let number = random.below(servers);
+        self.damage_server(number, random);
+    }
+
+    /// The same on this server; the one after the usual ones is that of the other cluster.
+    pub(super) fn damage_server(&self, number: usize, random: &mut Random) {
         let zone = name(ZONES[random.below(ZONES.len())]);
-        let all: Vec<&FakeNameServer> = self.servers.iter().chain(&self.inside).collect();
-        let number = random.below(all.len());
-        let server = all[number];
+        let mut all = self.servers.iter().chain(&self.inside);
+        let Some(server) = all.nth(number) else {
+            return;
+        };
+        let is_secondary = number == SECONDARY && number < self.servers.len();
         let what = match random.below(4) {
             0 => {
                 server.lose_zone(&zone);
                 "loses"
             }
-            1 if number != SECONDARY => {
+            1 if !is_secondary => {
                 server.break_zone(&zone);
                 "cannot load"
             }
-            2 if number != SECONDARY => {
+            2 if !is_secondary => {
                 server.lose_changes(&zone, 1 + random.below(10));
                 "loses changes of"
             }
-            _ if number == SECONDARY => {
+            _ if is_secondary => {
                 server.fall_back(&zone);
                 "falls back to an old version of"
             }
@@ -96,11 +107,21 @@ impl World {
         self.weather.note(&format!("server {number} {what} {zone}"));
     }
 
+    /// Whether others write into the zones, so that nothing may be lost.
+    pub(super) fn has_guests(&self) -> bool {
+        self.management == Management::External || self.has_guests
+    }
+
     /// Somebody writes into a zone past Bindery.
     pub(super) fn meddle(&self, random: &mut Random) {
         let zone = name(ZONES[random.below(ZONES.len())]);
-        let servers: Vec<&FakeNameServer> =
-            self.servers.iter().take(1).chain(&self.inside).collect();
+        // Nobody writes to a secondary, nor to a server that is away.
+        let primaries = self.answering().filter(|(index, _)| *index != SECONDARY);
+        let primaries = primaries.map(|(_, server)| server);
+        let servers: Vec<&FakeNameServer> = primaries.chain(&self.inside).collect();
+        if servers.is_empty() {
+            return;
+        }
         let server = *random.pick(&servers);
         let meddling = *random.pick(&[Meddling::Add, Meddling::Replace, Meddling::Usurp]);
         let what = (random.below(6), meddling);
@@ -145,26 +166,13 @@ impl World {
         let expected = expected(&objects, &self.taken());
         let mut wrongs = Vec::new();
         for ((cluster, zone), wanted) in &expected.lines {
-            let server = if cluster.is_empty() {
-                Some(&self.servers[0])
-            } else {
-                self.inside.as_ref()
+            let usual = self.answering().map(|(_, server)| server);
+            let servers: Vec<&FakeNameServer> = match &**cluster {
+                "" => usual.collect(),
+                _ => self.inside.iter().collect(),
             };
-            let standing = server.map_or_else(Vec::new, |server| server.lines(&name(zone)));
-            for line in wanted {
-                let key: Vec<&str> = line.split(' ').collect();
-                let beside = standing.iter().filter(|one| is_strange(one));
-                let mut beside = beside.filter(|one| one.starts_with(&format!("{} ", key[0])));
-                let is_same = |one: &&String| one.contains(&format!(" IN {} ", key[3]));
-                if standing.contains(line) {
-                    wrongs.extend(
-                        beside
-                            .find(is_same)
-                            .map(|one| format!("beside ours: {one}")),
-                    );
-                } else if beside.next().is_none() {
-                    wrongs.push(format!("not served, though nothing is in its way: {line}"));
-                }
+            for server in servers {
+                wrongs.extend(strangers_beside(&server.lines(&name(zone)), wanted));
             }
         }
         let servers = self.servers.iter().chain(&self.inside);
@@ -181,4 +189,26 @@ impl World {
             wrongs.join("\n  ")
         ))
     }
+}
+
+/// What strangers wrote beside lines of ours, and lines of ours that are missing though nothing is in their
+/// way.
+fn strangers_beside(standing: &[String], wanted: &BTreeSet<String>) -> Vec<String> {
+    let mut wrongs = Vec::new();
+    for line in wanted {
+        let key: Vec<&str> = line.split(' ').collect();
+        let beside = standing.iter().filter(|one| is_strange(one));
+        let mut beside = beside.filter(|one| one.starts_with(&format!("{} ", key[0])));
+        let is_same = |one: &&String| one.contains(&format!(" IN {} ", key[3]));
+        if standing.contains(line) {
+            wrongs.extend(
+                beside
+                    .find(is_same)
+                    .map(|one| format!("beside ours: {one}")),
+            );
+        } else if beside.next().is_none() {
+            wrongs.push(format!("not served, though nothing is in its way: {line}"));
+        }
+    }
+    wrongs
 }
