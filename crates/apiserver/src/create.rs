@@ -153,7 +153,7 @@ impl Core {
             return Ok(None);
         }
         if options.dry_run {
-            let stored = super::object::Stored::new(id, 0, value);
+            let stored = super::object::Stored::new(id.into(), 0, value);
             return Ok(Some((std::sync::Arc::new(stored), None)));
         }
         let stored = Cascade::new(&mut transaction, &kinds, &now).write(&id, value);

@@ -52,7 +52,8 @@ impl Core {
         let kind = &call.target.kind;
         Ok(match deleted {
             Deleted::Gone(stored) if !kind.has(Habit::EchoDeleted) => {
-                let mut details = json!({"name": name, "kind": &*kind.plural, "uid": &*stored.uid});
+                let mut details =
+                    json!({"name": name, "kind": &*kind.plural, "uid": stored.uid.to_string()});
                 if !kind.group.is_empty() {
                     details["group"] = json!(&*kind.group);
                 }
@@ -208,8 +209,9 @@ impl Preconditions {
             );
             Err(Failure::conflict(subject, name, &why))
         };
-        if let Some(uid) = self.uid.as_deref().filter(|uid| **uid != *stored.uid) {
-            return refused("UID", uid, &stored.uid);
+        let uid = stored.uid.to_string();
+        if let Some(asked) = self.uid.as_deref().filter(|asked| *asked != uid) {
+            return refused("UID", asked, &uid);
         }
         let held = stored.version.to_string();
         if let Some(asked) = self

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::kinds::Kinds;
-use super::object::{FOREGROUND, ObjectId, Owner, Stored, finalizers, has_finalizer};
+use super::object::{FOREGROUND, ObjectId, ObjectUid, Owner, Stored, finalizers, has_finalizer};
 use super::store::{CRD_RESOURCE, Transaction};
 
 /// What happens to the dependents of a deleted object.
@@ -36,10 +36,10 @@ pub(crate) struct Cascade<'a, 'b> {
 }
 
 enum Work {
-    Delete(ObjectId, Propagation),
+    Delete(Arc<ObjectId>, Propagation),
     Removed(Arc<Stored>),
     /// An object that waits for its dependents.
-    Foreground(ObjectId),
+    Foreground(Arc<ObjectId>),
 }
 
 /// The finalizer of definitions that still have objects.
@@ -69,8 +69,8 @@ impl<'a, 'b> Cascade<'a, 'b> {
         }
         let stored = self.transaction.put(id, value);
         if !stored.owners.is_empty() && !stored.deleting && self.is_abandoned(&stored) {
-            self.work
-                .push(Work::Delete(id.clone(), Propagation::Background));
+            let id = Arc::clone(&stored.id);
+            self.work.push(Work::Delete(id, Propagation::Background));
         }
         self.run();
         stored
@@ -117,7 +117,7 @@ impl<'a, 'b> Cascade<'a, 'b> {
         }
         self.mark(id, &mut value, !content.is_empty());
         let marked = self.transaction.put(id, &mut value);
-        self.work.push(Work::Foreground(id.clone()));
+        self.work.push(Work::Foreground(Arc::clone(&marked.id)));
         if policy == Propagation::Foreground {
             self.delete_dependents(&stored);
         }
@@ -158,7 +158,7 @@ impl<'a, 'b> Cascade<'a, 'b> {
     }
 
     /// What must go before this object can: a namespace's objects, a definition's objects.
-    fn content(&self, id: &ObjectId) -> Vec<ObjectId> {
+    fn content(&self, id: &ObjectId) -> Vec<Arc<ObjectId>> {
         match &*id.resource {
             "namespaces" => self.transaction.in_namespace(&id.name),
             CRD_RESOURCE => self.transaction.of_resource(&id.name),
@@ -179,7 +179,7 @@ impl<'a, 'b> Cascade<'a, 'b> {
         }
         for owner in &removed.owners {
             if let Some(id) = self.transaction.by_uid(&owner.uid) {
-                self.work.push(Work::Foreground(id.clone()));
+                self.work.push(Work::Foreground(Arc::clone(id)));
             }
         }
         if !removed.id.namespace.is_empty() {
@@ -286,8 +286,9 @@ impl<'a, 'b> Cascade<'a, 'b> {
         }
     }
 
-    fn drop_owner(&mut self, dependent: &Stored, uid: &str) {
+    fn drop_owner(&mut self, dependent: &Stored, uid: &ObjectUid) {
         let mut value = dependent.value();
+        let uid = uid.to_string();
         let metadata = &mut value["metadata"];
         if let Some(owners) = metadata["ownerReferences"].as_array_mut() {
             owners.retain(|owner| owner["uid"] != uid);
@@ -301,9 +302,9 @@ impl<'a, 'b> Cascade<'a, 'b> {
     }
 
     /// Whether an owner other than `except` keeps this object.
-    fn has_solid_owner(&self, dependent: &Stored, except: &str) -> bool {
+    fn has_solid_owner(&self, dependent: &Stored, except: &ObjectUid) -> bool {
         dependent.owners.iter().any(|owner| {
-            *owner.uid != *except
+            owner.uid != *except
                 && self
                     .owner(dependent, owner)
                     .is_some_and(|held| !(held.deleting && held.foreground))

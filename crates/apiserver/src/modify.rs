@@ -179,7 +179,7 @@ impl Core {
                 present::convert(&mut value, &kind.stored_as);
                 if request.options.dry_run {
                     (
-                        Arc::new(Stored::new(id.clone(), before.version, &value)),
+                        Arc::new(Stored::new(Arc::clone(&before.id), before.version, &value)),
                         before.version,
                     )
                 } else {

@@ -1,11 +1,16 @@
 //! Stored objects: their serialized form plus the few fields the store itself needs.
 
+mod interner;
+mod uid;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
 
 use super::store::Packed;
+pub(crate) use interner::Interner;
+pub(crate) use uid::ObjectUid;
 
 /// Where an object lives: resource (`plural.group`), namespace (empty if cluster-scoped) and name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,7 +23,7 @@ pub(crate) struct ObjectId {
 /// One `ownerReferences` entry, as garbage collection needs it.
 #[derive(Debug, Clone)]
 pub(crate) struct Owner {
-    pub(crate) uid: Arc<str>,
+    pub(crate) uid: ObjectUid,
     pub(crate) api_version: Box<str>,
     pub(crate) kind: Box<str>,
     pub(crate) name: Box<str>,
@@ -29,10 +34,11 @@ pub(crate) struct Owner {
 /// more memory and is needed only when the object is written.
 #[derive(Debug)]
 pub(crate) struct Stored {
-    pub(crate) id: ObjectId,
+    /// One for all versions of an object.
+    pub(crate) id: Arc<ObjectId>,
     pub(crate) version: u64,
-    pub(crate) uid: Arc<str>,
-    pub(crate) api_version: Box<str>,
+    pub(crate) uid: ObjectUid,
+    pub(crate) api_version: Arc<str>,
     pub(crate) packed: Packed,
     labels: Labels,
     pub(crate) owners: Box<[Owner]>,
@@ -43,12 +49,19 @@ pub(crate) struct Stored {
 
 impl Stored {
     /// Reads the indexed fields of `value` and serializes it. It is not packed: nobody keeps it.
-    pub(crate) fn new(id: ObjectId, version: u64, value: &Value) -> Self {
-        Self::with_text(id, version, value, Packed::plain(serialized(value)))
+    pub(crate) fn new(id: Arc<ObjectId>, version: u64, value: &Value) -> Self {
+        let packed = Packed::plain(serialized(value));
+        Self::with_text(id, version, value, packed, &mut Interner::default())
     }
 
-    /// The same for an object whose serialized form is at hand.
-    pub(crate) fn with_text(id: ObjectId, version: u64, value: &Value, packed: Packed) -> Self {
+    /// The same for an object whose serialized form is at hand; it shares the texts that others have too.
+    pub(crate) fn with_text(
+        id: Arc<ObjectId>,
+        version: u64,
+        value: &Value,
+        packed: Packed,
+        texts: &mut Interner,
+    ) -> Self {
         let metadata = &value["metadata"];
         let owners = metadata["ownerReferences"]
             .as_array()
@@ -58,9 +71,9 @@ impl Stored {
             id,
             version,
             uid: metadata["uid"].as_str().unwrap_or_default().into(),
-            api_version: value["apiVersion"].as_str().unwrap_or_default().into(),
+            api_version: texts.share(value["apiVersion"].as_str().unwrap_or_default()),
             packed,
-            labels: Labels::of(&metadata["labels"]),
+            labels: Labels::of(&metadata["labels"], texts),
             owners,
             deleting: metadata.get("deletionTimestamp").is_some(),
             foreground,
@@ -90,10 +103,10 @@ pub(crate) fn serialized(value: &Value) -> Vec<u8> {
 
 /// Labels in one piece: each key and each value ends with a line, which neither can hold.
 #[derive(Debug)]
-struct Labels(Box<str>);
+struct Labels(Arc<str>);
 
 impl Labels {
-    fn of(labels: &Value) -> Self {
+    fn of(labels: &Value, texts: &mut Interner) -> Self {
         let mut text = String::new();
         for (key, value) in labels.as_object().into_iter().flatten() {
             text.push_str(key);
@@ -101,7 +114,7 @@ impl Labels {
             text.push_str(value.as_str().unwrap_or_default());
             text.push('\n');
         }
-        Self(text.into())
+        Self(texts.share(&text))
     }
 
     fn get(&self, key: &str) -> Option<&str> {

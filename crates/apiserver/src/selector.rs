@@ -268,7 +268,7 @@ mod tests {
             namespace: "a".into(),
             name: "b".into(),
         };
-        let stored = Stored::new(id, 1, &value);
+        let stored = Stored::new(id.into(), 1, &value);
         let labels = parse_labels(selector).unwrap();
         Selector {
             labels,

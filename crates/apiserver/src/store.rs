@@ -26,7 +26,7 @@ pub(crate) use listing::{Page, Wanted};
 pub(crate) use packed::Packed;
 pub(crate) use transaction::Transaction;
 
-use super::object::{ObjectId, Stored};
+use super::object::{Interner, ObjectId, ObjectUid, Stored};
 use history::History;
 use packed::Bases;
 
@@ -109,10 +109,12 @@ impl Durable {
 struct State {
     collections: BTreeMap<Arc<str>, Collection>,
     bases: Bases,
+    /// Texts that many objects have.
+    texts: Interner,
     /// Where the object of a UID lives, staged ones included.
-    uids: BTreeMap<Arc<str>, ObjectId>,
+    uids: BTreeMap<ObjectUid, Arc<ObjectId>>,
     /// Objects that name a UID as owner, staged ones included.
-    dependents: BTreeMap<Arc<str>, BTreeSet<ObjectId>>,
+    dependents: BTreeMap<ObjectUid, BTreeSet<Arc<ObjectId>>>,
     /// Number of objects per namespace and per resource, staged ones included.
     namespace_len: BTreeMap<Arc<str>, usize>,
     resource_len: BTreeMap<Arc<str>, usize>,
@@ -128,11 +130,9 @@ struct State {
     stopping: bool,
 }
 
-type Slot = (Arc<str>, Arc<str>);
-
 struct Collection {
-    objects: BTreeMap<Slot, Arc<Stored>>,
-    staged: BTreeMap<Slot, (u64, Option<Arc<Stored>>)>,
+    objects: BTreeMap<Arc<ObjectId>, Arc<Stored>>,
+    staged: BTreeMap<Arc<ObjectId>, (u64, Option<Arc<Stored>>)>,
     history: History,
     changed: Arc<watch::Sender<()>>,
 }
@@ -181,7 +181,7 @@ impl Store {
             .collections
             .get(&id.resource)?
             .objects
-            .get(&slot(id))
+            .get(id)
             .cloned()
     }
 
@@ -253,7 +253,7 @@ impl Store {
     pub(crate) fn packed_len(&self, value: &serde_json::Value) -> usize {
         let uid = value["metadata"]["uid"].as_str().unwrap_or_default();
         let state = self.shared.lock();
-        let id = state.uids.get(uid).expect("it is there");
+        let id = state.uids.get(&uid.into()).expect("it is there");
         state.latest(id).map_or(0, |stored| stored.packed.len())
     }
 
@@ -293,21 +293,20 @@ impl Shared {
     fn publish(&self, state: &mut State, write: Write, changed: &mut Vec<Arc<watch::Sender<()>>>) {
         let version = write.after.version;
         state.visible = version;
-        let id = write.after.id.clone();
+        let id = Arc::clone(&write.after.id);
         let collection = state.collection(&id.resource);
-        let slot = slot(&id);
         match write.change {
-            Change::Deleted => collection.objects.remove(&slot),
+            Change::Deleted => collection.objects.remove(&id),
             Change::Created | Change::Updated => collection
                 .objects
-                .insert(slot.clone(), Arc::clone(&write.after)),
+                .insert(Arc::clone(&id), Arc::clone(&write.after)),
         };
         if collection
             .staged
-            .get(&slot)
+            .get(&id)
             .is_some_and(|(staged, _)| *staged == version)
         {
-            collection.staged.remove(&slot);
+            collection.staged.remove(&id);
         }
         collection
             .history
@@ -330,8 +329,12 @@ impl State {
         self.opened = version;
         self.assigned = version;
         self.visible = version;
+        // A map that was filled in order has its nodes half empty.
+        self.uids = std::mem::take(&mut self.uids).into_iter().collect();
         for collection in self.collections.values_mut() {
             collection.history.forget_until(version);
+            let objects = std::mem::take(&mut collection.objects);
+            collection.objects = objects.into_iter().collect();
         }
     }
 
@@ -347,25 +350,26 @@ impl State {
             packed
         };
         let version = super::object::version_of(&value);
-        let stored = Stored::with_text(self.shared_id(id), version, &value, packed);
+        let id = self.shared_id(id);
+        let stored = Stored::with_text(id, version, &value, packed, &mut self.texts);
         self.index(&stored, None);
         let collection = self.collection(&stored.id.resource);
-        let slot = slot(&stored.id);
-        collection.objects.insert(slot, Arc::new(stored));
+        let id = Arc::clone(&stored.id);
+        collection.objects.insert(id, Arc::new(stored));
         Some(())
     }
 
     /// The same identity; words that many objects share are kept once.
-    fn shared_id(&self, id: &ObjectId) -> ObjectId {
+    fn shared_id(&self, id: &ObjectId) -> Arc<ObjectId> {
         let shared = |counts: &BTreeMap<Arc<str>, usize>, word: &Arc<str>| {
             let held = counts.get_key_value(word);
             Arc::clone(held.map_or(word, |(held, _)| held))
         };
-        ObjectId {
+        Arc::new(ObjectId {
             resource: shared(&self.resource_len, &id.resource),
             namespace: shared(&self.namespace_len, &id.namespace),
             name: Arc::clone(&id.name),
-        }
+        })
     }
 
     /// Undoes a staged write, the last one first.
@@ -379,15 +383,14 @@ impl State {
             (None, Change::Created | Change::Updated) => self.unindex(&write.after),
         }
         let id = &write.after.id;
-        self.collection(&id.resource).staged.remove(&slot(id));
+        self.collection(&id.resource).staged.remove(id);
     }
 
     fn latest(&self, id: &ObjectId) -> Option<Arc<Stored>> {
         let collection = self.collections.get(&id.resource)?;
-        let slot = slot(id);
-        match collection.staged.get(&slot) {
+        match collection.staged.get(id) {
             Some((_, staged)) => staged.clone(),
-            None => collection.objects.get(&slot).cloned(),
+            None => collection.objects.get(id).cloned(),
         }
     }
 
@@ -412,7 +415,7 @@ impl State {
             self.unindex_owners(before);
         } else {
             let id = &stored.id;
-            self.uids.insert(Arc::clone(&stored.uid), id.clone());
+            self.uids.insert(stored.uid.clone(), Arc::clone(id));
             *self
                 .namespace_len
                 .entry(Arc::clone(&id.namespace))
@@ -424,9 +427,9 @@ impl State {
         }
         for owner in &stored.owners {
             self.dependents
-                .entry(Arc::clone(&owner.uid))
+                .entry(owner.uid.clone())
                 .or_default()
-                .insert(stored.id.clone());
+                .insert(Arc::clone(&stored.id));
         }
     }
 
@@ -456,10 +459,6 @@ fn count_down(counts: &mut BTreeMap<Arc<str>, usize>, key: &str) {
             counts.remove(key);
         }
     }
-}
-
-fn slot(id: &ObjectId) -> Slot {
-    (Arc::clone(&id.namespace), Arc::clone(&id.name))
 }
 
 #[cfg(test)]

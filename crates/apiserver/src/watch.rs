@@ -229,7 +229,7 @@ impl Watcher {
             // It is shown as it was when it still matched, under the version of the change.
             let mut value = last.value();
             value["metadata"]["resourceVersion"] = json!(event.after.version.to_string());
-            let last = Stored::new(last.id.clone(), event.after.version, &value);
+            let last = Stored::new(Arc::clone(&last.id), event.after.version, &value);
             return Some(watch_line(word, &self.bytes(&last)));
         }
         Some(watch_line(word, &self.bytes(&event.after)))

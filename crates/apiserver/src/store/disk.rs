@@ -190,8 +190,8 @@ pub(super) fn open(disk: &dyn Disk, state: &mut State) -> Result<Opened, OpenErr
 /// Writes what `batch` did.
 pub(super) fn write_batch(database: &Database, batch: &[Write]) -> Result<(), redb::Error> {
     let states = batch.iter().map(|write| match write.change {
-        Change::Deleted => (&write.after.id, None),
-        Change::Created | Change::Updated => (&write.after.id, Some(&write.after)),
+        Change::Deleted => (&*write.after.id, None),
+        Change::Created | Change::Updated => (&*write.after.id, Some(&write.after)),
     });
     write_states(database, states, last_version(batch))
 }
@@ -201,7 +201,7 @@ pub(super) fn write_undo(database: &Database, batch: &[Write]) -> Result<(), red
     let states = batch
         .iter()
         .rev()
-        .map(|write| (&write.after.id, write.before.as_ref()));
+        .map(|write| (&*write.after.id, write.before.as_ref()));
     write_states(database, states, last_version(batch))
 }
 

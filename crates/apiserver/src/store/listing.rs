@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Collection, Expired, Slot, Store, Stored, slot};
+use super::{Collection, Expired, ObjectId, Store, Stored};
 
 /// Which objects a page shows.
 pub(crate) struct Wanted<'a> {
@@ -95,51 +95,57 @@ impl Store {
 }
 
 /// The objects that changed after `version`, as they were then.
-fn changed_since(
-    collection: &Collection,
-    version: u64,
-) -> Result<BTreeMap<Slot, Option<Arc<Stored>>>, Expired> {
+fn changed_since(collection: &Collection, version: u64) -> Result<Past, Expired> {
     let events = collection.history.after(version)?.rev();
     Ok(events
-        .map(|event| (slot(&event.after.id), event.before.clone()))
+        .map(|event| (Arc::clone(&event.after.id), event.before.clone()))
         .collect())
 }
+
+/// Objects as they were once; `None` where there was none.
+type Past = BTreeMap<Arc<ObjectId>, Option<Arc<Stored>>>;
 
 /// Two sorted maps as one: what is there now, except where `past` knows better.
 struct Merged<'a, N: Iterator, P: Iterator> {
     now: std::iter::Peekable<N>,
     past: std::iter::Peekable<P>,
-    changed: &'a BTreeMap<Slot, Option<Arc<Stored>>>,
+    changed: &'a Past,
 }
 
-type Entry<'a> = (&'a Slot, &'a Arc<Stored>);
+type Entry<'a> = (&'a Arc<ObjectId>, &'a Arc<Stored>);
 
 fn merged<'a>(
     collection: &'a Collection,
-    changed: &'a BTreeMap<Slot, Option<Arc<Stored>>>,
+    changed: &'a Past,
     wanted: &Wanted<'_>,
 ) -> Merged<'a, impl Iterator<Item = Entry<'a>>, impl Iterator<Item = Entry<'a>>> {
     let namespace: Option<Arc<str>> = wanted.namespace.map(Into::into);
-    let first: Slot = (namespace.clone().unwrap_or_else(|| "".into()), "".into());
-    let from = match wanted.after {
-        Some((namespace, name)) if (namespace, name) > (&*first.0, &*first.1) => {
-            Bound::Excluded((namespace.into(), name.into()))
-        }
+    let at = |namespace: &str, name: &str| ObjectId {
+        resource: wanted.resource.into(),
+        namespace: namespace.into(),
+        name: name.into(),
+    };
+    let first = at(wanted.namespace.unwrap_or_default(), "");
+    let from = match wanted.after.map(|(namespace, name)| at(namespace, name)) {
+        Some(last) if last > first => Bound::Excluded(last),
         Some(_) | None => Bound::Included(first),
     };
-    let is_inside = move |slot: &Slot| namespace.as_ref().is_none_or(|held| *held == slot.0);
+    let is_inside = move |id: &ObjectId| {
+        let asked = namespace.as_ref();
+        asked.is_none_or(|asked| *asked == id.namespace)
+    };
     let is_inside_too = is_inside.clone();
     let range = (from, Bound::Unbounded);
     Merged {
         now: collection
             .objects
-            .range(range.clone())
-            .take_while(move |(slot, _)| is_inside(slot))
+            .range::<ObjectId, _>(range.clone())
+            .take_while(move |(id, _)| is_inside(id))
             .peekable(),
         past: changed
-            .range(range)
-            .take_while(move |(slot, _)| is_inside_too(slot))
-            .filter_map(|(slot, stored)| Some((slot, stored.as_ref()?)))
+            .range::<ObjectId, _>(range)
+            .take_while(move |(id, _)| is_inside_too(id))
+            .filter_map(|(id, stored)| Some((id, stored.as_ref()?)))
             .peekable(),
         changed,
     }
@@ -155,7 +161,7 @@ where
     fn next(&mut self) -> Option<Self::Item> {
         while self
             .now
-            .next_if(|(slot, _)| self.changed.contains_key(*slot))
+            .next_if(|(id, _)| self.changed.contains_key(*id))
             .is_some()
         {}
         let is_past = match (self.now.peek(), self.past.peek()) {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::super::object::serialized;
-use super::{Change, ObjectId, Refused, Shared, State, Stored, Write, slot};
+use super::{Change, ObjectId, ObjectUid, Refused, Shared, State, Stored, Write};
 
 /// Holds the store's lock; no other write comes between what it reads and what it writes. What was
 /// written cannot be taken back, so every check comes first.
@@ -38,12 +38,12 @@ impl<'a> Transaction<'a> {
     }
 
     /// Where the object of this UID lives.
-    pub(crate) fn by_uid(&self, uid: &str) -> Option<&ObjectId> {
+    pub(crate) fn by_uid(&self, uid: &ObjectUid) -> Option<&Arc<ObjectId>> {
         self.state.uids.get(uid)
     }
 
     /// The objects that name this UID as owner.
-    pub(crate) fn dependents(&self, uid: &str) -> Vec<ObjectId> {
+    pub(crate) fn dependents(&self, uid: &ObjectUid) -> Vec<Arc<ObjectId>> {
         self.state
             .dependents
             .get(uid)
@@ -68,7 +68,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Every object of a namespace, of every resource.
-    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<ObjectId> {
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<ObjectId>> {
         let all = self.state.uids.values();
         let mut ids: Vec<_> = all
             .filter(|id| *id.namespace == *namespace)
@@ -79,7 +79,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Every object of a resource.
-    pub(crate) fn of_resource(&self, resource: &str) -> Vec<ObjectId> {
+    pub(crate) fn of_resource(&self, resource: &str) -> Vec<Arc<ObjectId>> {
         let all = self.state.uids.values();
         let mut ids: Vec<_> = all
             .filter(|id| *id.resource == *resource)
@@ -92,7 +92,7 @@ impl<'a> Transaction<'a> {
     /// Creates or replaces an object; `value` gets its new resourceVersion.
     pub(crate) fn put(&mut self, id: &ObjectId, value: &mut Value) -> Arc<Stored> {
         let before = self.get(id);
-        let after = self.next_version(id, value);
+        let after = self.next_version(id, before.as_deref(), value);
         self.state.index(&after, before.as_deref());
         let change = if before.is_some() {
             Change::Updated
@@ -110,7 +110,7 @@ impl<'a> Transaction<'a> {
     /// Removes an object; `value` is its last state and gets the deletion's resourceVersion.
     pub(crate) fn remove(&mut self, id: &ObjectId, value: &mut Value) -> Arc<Stored> {
         let before = self.get(id);
-        let after = self.next_version(id, value);
+        let after = self.next_version(id, before.as_deref(), value);
         if let Some(before) = &before {
             self.state.unindex(before);
         }
@@ -145,16 +145,26 @@ impl<'a> Transaction<'a> {
         version
     }
 
-    fn next_version(&mut self, id: &ObjectId, value: &mut Value) -> Arc<Stored> {
+    fn next_version(
+        &mut self,
+        id: &ObjectId,
+        before: Option<&Stored>,
+        value: &mut Value,
+    ) -> Arc<Stored> {
         self.state.assigned += 1;
         let version = self.state.assigned;
         value["metadata"]["resourceVersion"] = json!(version.to_string());
-        let id = self.state.shared_id(id);
+        let id = match before {
+            Some(before) => Arc::clone(&before.id),
+            None => self.state.shared_id(id),
+        };
         if self.in_memory {
             return Arc::new(Stored::new(id, version, value));
         }
-        let packed = self.state.bases.pack(&id.resource, serialized(value));
-        Arc::new(Stored::with_text(id, version, value, packed))
+        let state = &mut *self.state;
+        let packed = state.bases.pack(&id.resource, serialized(value));
+        let stored = Stored::with_text(id, version, value, packed, &mut state.texts);
+        Arc::new(stored)
     }
 
     fn stage(&mut self, write: Write) {
@@ -167,12 +177,10 @@ impl<'a> Transaction<'a> {
             Change::Deleted => None,
             Change::Created | Change::Updated => Some(Arc::clone(&write.after)),
         };
-        let id = &write.after.id;
+        let id = Arc::clone(&write.after.id);
         let entry = (write.after.version, staged);
-        self.state
-            .collection(&id.resource)
-            .staged
-            .insert(slot(id), entry);
+        let collection = self.state.collection(&id.resource);
+        collection.staged.insert(id, entry);
         self.state.pending.push(write);
     }
 }
