@@ -125,8 +125,8 @@ fn leaf(id: &Id, listed: &ListedObject) -> Leaf {
     Leaf {
         object: id.to_string(),
         ready: row.health == Health::Ready,
-        reason: row.word.clone(),
-        message: row.detail.clone(),
+        reason: row.word.to_string(),
+        message: row.detail.to_string(),
         health: row.health,
     }
 }

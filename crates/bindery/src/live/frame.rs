@@ -189,7 +189,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 
 /// The line with its second word in the colour of the health.
 fn painted(line: &str, row: &ObjectRow, paint: Paint) -> String {
-    match line.split_once(&row.word) {
+    match line.split_once(&*row.word) {
         Some((before, after)) => format!("{before}{}{after}", paint.tint(&row.word, row.health)),
         None => line.to_owned(),
     }
@@ -211,6 +211,9 @@ fn cut(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use bindery_api::role;
+    use bindery_core::Kind;
+
     use super::*;
     use crate::folder::FileProblem;
 
@@ -218,29 +221,24 @@ mod tests {
         let rows = text.lines().map(|line| {
             let words: Vec<&str> = line.split(' ').collect();
             let (kind, name) = words[0].split_once('/').expect("an object is `kind/name`");
-            let role = match kind {
-                "dnszone" => Role::Zone,
-                "dnsendpoint" => Role::Endpoints,
-                _ => Role::Record,
-            };
+            let is_it = |one: &Kind| one.as_str().eq_ignore_ascii_case(kind);
+            let kind = Kind::ALL.into_iter().find(is_it).expect("a kind of ours");
             let health = if words[1] == "Ready" {
                 Health::Ready
             } else {
                 Health::Failing
             };
             let key = RowKey {
-                role,
-                kind: kind.to_owned(),
-                namespace: "default".to_owned(),
-                name: name.to_owned(),
+                role: role(kind),
+                kind,
+                namespace: "default".into(),
+                name: name.into(),
             };
-            let (word, detail) = (words[1].to_owned(), words[2..].join(" "));
-            let held = word == "Held";
             let row = ObjectRow {
                 health,
-                word,
-                detail,
-                held,
+                word: words[1].into(),
+                detail: words[2..].join(" ").into(),
+                held: words[1] == "Held",
             };
             (key, row)
         });

@@ -1,6 +1,7 @@
 //! Watches all zones, records and endpoints and shows them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use bindery_core::Kind;
@@ -37,11 +38,19 @@ pub(crate) enum Style {
 pub(crate) struct Overview {
     style: Style,
     news: watch::Receiver<FolderReport>,
-    rows: BTreeMap<RowKey, ObjectRow>,
-    /// Objects of the list that is coming in.
-    seen: BTreeMap<Kind, BTreeSet<RowKey>>,
+    rows: Rows,
+    /// Objects of the list that is coming in, each as a number.
+    seen: BTreeMap<Kind, BTreeSet<u64>>,
     told: Vec<FileProblem>,
     canvas: Canvas,
+}
+
+/// What is kept of each object: of a hundred thousand, the texts would be felt.
+enum Rows {
+    /// What is drawn.
+    Drawn(BTreeMap<RowKey, ObjectRow>),
+    /// What was said last, as a number.
+    Lines(BTreeMap<RowKey, u64>),
 }
 
 type Events = SelectAll<BoxStream<'static, (Kind, watcher::Event<ShownObject>)>>;
@@ -52,7 +61,10 @@ impl Overview {
         Self {
             style,
             news,
-            rows: BTreeMap::new(),
+            rows: match style {
+                Style::Drawn => Rows::Drawn(BTreeMap::new()),
+                Style::Lines => Rows::Lines(BTreeMap::new()),
+            },
             seen: BTreeMap::new(),
             told: Vec::new(),
             canvas: canvas(),
@@ -92,7 +104,9 @@ impl Overview {
     fn draw(&mut self) {
         self.canvas = canvas();
         let news = self.news.borrow_and_update().clone();
-        out::show(frame(&self.rows, &news, self.canvas));
+        if let Rows::Drawn(rows) = &self.rows {
+            out::show(frame(rows, &news, self.canvas));
+        }
     }
 
     fn take(&mut self, kind: Kind, event: watcher::Event<ShownObject>) {
@@ -102,18 +116,14 @@ impl Overview {
             }
             watcher::Event::InitApply(object) => {
                 let key = self.put(kind, &object);
-                self.seen.entry(kind).or_default().insert(key);
+                self.seen
+                    .entry(kind)
+                    .or_default()
+                    .insert(number(&key.text()));
             }
             watcher::Event::InitDone => {
                 let seen = self.seen.remove(&kind).unwrap_or_default();
-                let lower = kind.as_str().to_lowercase();
-                let gone: Vec<RowKey> = self
-                    .rows
-                    .keys()
-                    .filter(|key| key.kind == lower && !seen.contains(*key))
-                    .cloned()
-                    .collect();
-                for key in &gone {
+                for key in &self.rows.gone(kind, &seen) {
                     self.remove(key);
                 }
             }
@@ -127,20 +137,33 @@ impl Overview {
     fn put(&mut self, kind: Kind, object: &ShownObject) -> RowKey {
         let key = RowKey::new(kind, object);
         let row = ObjectRow::new(key.role, object);
-        let before = self.rows.get(&key);
-        if before != Some(&row) {
-            let shown = |row: &ObjectRow| format!("{} {} {}", key.text(), row.word, row.detail);
-            if self.style == Style::Lines && before.map(shown) != Some(shown(&row)) {
-                out::say(shown(&row).trim_end());
+        match &mut self.rows {
+            Rows::Drawn(rows) => {
+                rows.insert(key.clone(), row);
             }
-            self.rows.insert(key.clone(), row);
+            Rows::Lines(said) => {
+                let text = format!("{} {} {}", key.text(), row.word, row.detail);
+                let text = text.trim_end();
+                let digest = number(text);
+                if said.get(&key) != Some(&digest) {
+                    out::say(text);
+                    said.insert(key.clone(), digest);
+                }
+            }
         }
         key
     }
 
     fn remove(&mut self, key: &RowKey) {
-        if self.rows.remove(key).is_some() && self.style == Style::Lines {
-            out::say(&format!("{} Deleted", key.text()));
+        match &mut self.rows {
+            Rows::Drawn(rows) => {
+                rows.remove(key);
+            }
+            Rows::Lines(said) => {
+                if said.remove(key).is_some() {
+                    out::say(&format!("{} Deleted", key.text()));
+                }
+            }
         }
     }
 
@@ -162,6 +185,24 @@ impl Overview {
         }
         self.told = problems;
     }
+}
+
+impl Rows {
+    /// The objects of a kind that are not in a list of all of them.
+    fn gone(&self, kind: Kind, seen: &BTreeSet<u64>) -> Vec<RowKey> {
+        let is_gone = |key: &&RowKey| key.kind == kind && !seen.contains(&number(&key.text()));
+        match self {
+            Self::Drawn(rows) => rows.keys().filter(is_gone).cloned().collect(),
+            Self::Lines(said) => said.keys().filter(is_gone).cloned().collect(),
+        }
+    }
+}
+
+/// A number for a text that is compared and not shown.
+fn number(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Events of all kinds of ours, with the kind.

@@ -80,9 +80,9 @@ impl Resource for ShownObject {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RowKey {
     pub(crate) role: Role,
-    pub(crate) kind: String,
-    pub(crate) namespace: String,
-    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) namespace: Box<str>,
+    pub(crate) name: Box<str>,
 }
 
 /// How an object is.
@@ -98,8 +98,8 @@ pub(crate) enum Health {
 pub(crate) struct ObjectRow {
     pub(crate) health: Health,
     /// `Ready`, `Programmed`, or the reason why not.
-    pub(crate) word: String,
-    pub(crate) detail: String,
+    pub(crate) word: Box<str>,
+    pub(crate) detail: Box<str>,
     /// Whether something is held back until somebody says that it is meant.
     pub(crate) held: bool,
 }
@@ -109,15 +109,16 @@ impl RowKey {
     pub(crate) fn new(kind: Kind, object: &ShownObject) -> Self {
         Self {
             role: role(kind),
-            kind: kind.as_str().to_lowercase(),
-            namespace: object.namespace().unwrap_or_default(),
-            name: object.name_any(),
+            kind,
+            namespace: object.namespace().unwrap_or_default().into(),
+            name: object.name_any().into(),
         }
     }
 
     /// The object as users write it.
     pub(crate) fn text(&self) -> String {
-        format!("{}/{}/{}", self.kind, self.namespace, self.name)
+        let kind = self.kind.as_str().to_lowercase();
+        format!("{kind}/{}/{}", self.namespace, self.name)
     }
 }
 
@@ -133,7 +134,7 @@ impl ObjectRow {
         };
         let message = held.message.replace('\n', " ");
         let (word, detail) = match row.health {
-            Health::Ready => (held.reason.clone(), message),
+            Health::Ready => (held.reason.as_str().into(), message),
             // What else is wrong comes first.
             Health::Failing | Health::Pending if row.detail.is_empty() => (row.word, message),
             Health::Failing | Health::Pending => (row.word, format!("{}; {message}", row.detail)),
@@ -141,7 +142,7 @@ impl ObjectRow {
         Self {
             health: row.health.min(Health::Pending),
             word,
-            detail,
+            detail: detail.into(),
             held: true,
         }
     }
@@ -160,8 +161,8 @@ impl ObjectRow {
             };
             return Self {
                 health: Health::Pending,
-                word: "Deleting".to_owned(),
-                detail,
+                word: "Deleting".into(),
+                detail: detail.into(),
                 held: false,
             };
         }
@@ -183,8 +184,8 @@ impl ObjectRow {
         };
         Self {
             health,
-            word,
-            detail: detail.replace('\n', " "),
+            word: word.into(),
+            detail: detail.replace('\n', " ").into(),
             held: false,
         }
     }
