@@ -16,10 +16,14 @@ Usage: cargo xtask bench [-- OPTIONS]
                         event is compared with that at 10 zones and 100 records (1000)
   --new-zones N         zones that are added at once (1000)
   --memory-records N    records that stand when the memory of `bindery run` is taken (100000)
+  --standing-records N  records that stand when memory, disk and restarts of `bindery up` are
+                        measured, and a tenth of them before (50000)
   --events N            single writes whose way is timed (300)
   --rounds N            rounds of what is cheap to repeat; the median counts (3)
-  --only GROUPS         some of one,three,primaries,growth,zones,memory,cluster (all)
+  --only GROUPS         some of one,three,primaries,growth,zones,standing,memory,
+                        cluster (all)
   --server WHICH        named, builtin or both (both)
+  --without-peer        do not measure external-dns beside the memory of `bindery run`
   --binary FILE         measure this binary instead of building one
   --folder DIR          where data folders are made; a real disk, or fsync costs nothing (/tmp)
   --help                this text
@@ -57,6 +61,8 @@ pub(crate) enum Group {
     Growth,
     /// Many zones added at once.
     Zones,
+    /// Memory, disk and restarts with many records.
+    Standing,
     /// The controllers alone, with many records; measured on `named`.
     Memory,
     /// The controllers on a real kube-apiserver, beside external-dns; measured on `named`.
@@ -65,12 +71,13 @@ pub(crate) enum Group {
 
 impl Group {
     /// All, in the order in which they are measured.
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::One,
         Self::Three,
         Self::Primaries,
         Self::Growth,
         Self::Zones,
+        Self::Standing,
         Self::Memory,
         Self::Cluster,
     ];
@@ -83,6 +90,7 @@ impl Group {
             Self::Primaries => "primaries",
             Self::Growth => "growth",
             Self::Zones => "zones",
+            Self::Standing => "standing",
             Self::Memory => "memory",
             Self::Cluster => "cluster",
         }
@@ -103,6 +111,10 @@ pub(crate) struct Arguments {
     pub(crate) new_zones: usize,
     /// Records that stand when the memory of the controllers alone is measured.
     pub(crate) memory_records: usize,
+    /// Records that stand when memory, disk and restarts are measured.
+    pub(crate) standing_records: usize,
+    /// Whether external-dns is measured beside the memory of the controllers.
+    pub(crate) has_peer: bool,
     /// Single events.
     pub(crate) events: usize,
     /// Rounds of what is repeated.
@@ -125,6 +137,8 @@ impl Arguments {
             zones: 1_000,
             new_zones: 1_000,
             memory_records: 100_000,
+            standing_records: 50_000,
+            has_peer: true,
             events: 300,
             rounds: 3,
             groups: Group::ALL.to_vec(),
@@ -144,11 +158,13 @@ impl Arguments {
                 "--quick" => {
                     (parsed.records, parsed.events, parsed.rounds) = (1_000, 60, 1);
                     (parsed.zones, parsed.new_zones) = (100, 100);
-                    parsed.memory_records = 10_000;
+                    (parsed.memory_records, parsed.standing_records) = (10_000, 5_000);
                 }
                 "--records" => parsed.records = count(&value()?)?,
                 "--zones" => parsed.zones = count(&value()?)?,
                 "--new-zones" => parsed.new_zones = count(&value()?)?,
+                "--standing-records" => parsed.standing_records = count(&value()?)?,
+                "--without-peer" => parsed.has_peer = false,
                 "--memory-records" => parsed.memory_records = count(&value()?)?,
                 "--events" => parsed.events = count(&value()?)?,
                 "--rounds" => parsed.rounds = count(&value()?)?,

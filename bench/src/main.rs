@@ -31,6 +31,7 @@ mod ready;
 mod report;
 mod resolver;
 mod rndc;
+mod standing;
 mod subject;
 mod table;
 mod three_primaries;
@@ -91,6 +92,7 @@ async fn measure(
         ),
         Group::Growth => ("", growth::rows(arguments, binary, which).await?),
         Group::Zones => ("", many_zones::rows(arguments, binary, which).await?),
+        Group::Standing => ("", standing::rows(arguments, binary, which).await?),
         Group::Memory | Group::Cluster if which == Which::Builtin => return Ok(None),
         Group::Memory => {
             let rows = controller::rows(arguments, binary).await?;

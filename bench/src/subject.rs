@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -17,8 +18,9 @@ use crate::arguments::Which;
 use crate::http::Http;
 use crate::{machine, objects, ports};
 
-/// How long a start, a stop or a new zone may take before the run is given up.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// How long a start, a stop or a new zone may take before the run is given up. Half a million objects take
+/// minutes to read.
+const PATIENCE: Duration = Duration::from_mins(15);
 /// How often to look whether it is there.
 const POLL: Duration = Duration::from_millis(2);
 
@@ -257,6 +259,15 @@ impl Subject {
             0 => name.to_owned(),
             number => format!("{name}-{number}"),
         })
+    }
+
+    /// Bytes that its store takes on disk.
+    pub(crate) fn store_bytes(&self) -> Result<f64> {
+        let file = self.data().join("objects.redb");
+        let held = std::fs::metadata(&file).context("there is no store")?;
+        // As the disk counts, in blocks of 512 bytes: the file may have holes.
+        let blocks = u32::try_from(held.blocks()).context("the store is beyond measure")?;
+        Ok(f64::from(blocks) * 512.0)
     }
 
     /// The key of its name server, in BIND's format.

@@ -84,7 +84,8 @@ fn bench(root: &Path, rest: &[String]) -> Result<()> {
             Tool::Kubectl,
         ])?;
     }
-    if wanted("cluster") || wanted("memory") {
+    let has_peer = !rest.iter().any(|word| word == "--without-peer");
+    if wanted("cluster") || (wanted("memory") && has_peer) {
         tools::ensure(&[Tool::ExternalDns])?;
     }
     Program::cargo(
