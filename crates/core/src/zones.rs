@@ -243,9 +243,12 @@ impl Zones {
         let owner = declaration.owner.clone();
         self.prove(&declaration, &had);
         self.owner_news.insert(owner.clone());
-        let before = self.owners.get(&owner);
-        if before.is_some_and(|before| before.same_wishes(&declaration)) {
-            self.owners.insert(owner, Box::new(declaration));
+        if let Some(before) = self.owners.get_mut(&owner)
+            && before.same_wishes(&declaration)
+        {
+            // The names and values that stand are shared with the zone; another copy of them would not be.
+            before.generation = declaration.generation;
+            before.revision = declaration.revision;
             return;
         }
         self.admit(&owner);

@@ -76,13 +76,13 @@ pub(crate) enum InputKey {
     Object(Id),
 }
 
-/// Something that a group of servers is told.
+/// Something that a group of servers is told. At a start there is one for every object, so it is small.
 pub(crate) enum Input {
-    DeclareZone(ZoneDeclaration),
+    DeclareZone(Box<ZoneDeclaration>),
     UndeclareZone(Name),
     HoldZone(Name),
     AwaitZone(Name),
-    Declare(Declaration),
+    Declare(Box<Declaration>),
     Forget(Id),
 }
 
@@ -174,6 +174,7 @@ impl Engine {
     /// Declares a zone on a group of servers, or declares it anew. Where no server of the group is known
     /// yet, it waits.
     pub fn declare_zone(&self, group: &Group, declaration: ZoneDeclaration) {
+        let declaration = Box::new(declaration);
         self.0.group(group).tell(Input::DeclareZone(declaration));
     }
 
@@ -221,7 +222,7 @@ impl Engine {
                 let receipt = unserved(&group, &declaration);
                 self.0.tell(placements.receive(&group, receipt));
             }
-            handle.tell(Input::Declare(declaration));
+            handle.tell(Input::Declare(Box::new(declaration)));
         }
     }
 
@@ -303,11 +304,17 @@ impl Shared {
     pub(crate) fn tell(&self, events: impl IntoIterator<Item = Receipt>) {
         let listeners = lock(&self.listeners);
         for event in events {
-            for (concern, queue) in listeners.iter() {
-                if concern(&event.owner) {
-                    queue.push(Id::clone(&event.owner), event.clone());
-                }
+            let mut concerned = listeners
+                .iter()
+                .filter(|(concern, _)| concern(&event.owner));
+            // Nearly always there is one, and it gets the event itself.
+            let Some((_, last)) = concerned.next_back() else {
+                continue;
+            };
+            for (_, queue) in concerned {
+                queue.push(Id::clone(&event.owner), event.clone());
             }
+            last.push(Id::clone(&event.owner), event);
         }
     }
 }

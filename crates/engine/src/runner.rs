@@ -75,19 +75,16 @@ impl Runner {
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let handle = Arc::clone(&self.handle);
         let mut servers = handle.servers.subscribe();
-        let known = async {
-            self.shared.opened.cancelled().await;
-            // The sender is in the handle, so the channel stays open.
-            let _open = servers.wait_for(|servers| !servers.is_empty()).await;
-        };
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            () = known => {}
+            // The sender is in the handle, so the channel stays open.
+            _open = servers.wait_for(|servers| !servers.is_empty()) => {}
         }
         self.set_servers(servers.borrow_and_update().clone());
-        // The first picture is taken in whole.
-        self.take_inputs(&handle.inbox, usize::MAX);
+        if !self.take_first_picture(&stop).await {
+            return;
+        }
         self.zones.compact();
         loop {
             self.start_steps();
@@ -121,6 +118,25 @@ impl Runner {
         self.publish();
     }
 
+    /// Takes in everything that is declared before the engine is opened, as it comes: all of it at once would
+    /// take as much memory again. Nothing is begun before. Returns `false` where `stop` came first.
+    async fn take_first_picture(&mut self, stop: &CancellationToken) -> bool {
+        let handle = Arc::clone(&self.handle);
+        let shared = Arc::clone(&self.shared);
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return false,
+                () = shared.opened.cancelled() => break,
+                () = handle.inbox.arrival() => self.take_inputs(&handle.inbox, INPUTS_MAX),
+            }
+        }
+        while !handle.inbox.is_empty() {
+            self.take_inputs(&handle.inbox, INPUTS_MAX);
+        }
+        true
+    }
+
     fn set_servers(&mut self, servers: Servers) {
         let infos = servers.infos();
         self.handle.behind.set_servers(infos.clone());
@@ -140,8 +156,8 @@ impl Runner {
     fn take_inputs(&mut self, inbox: &KeyedQueue<InputKey, Input>, max: usize) {
         for (_, input) in inbox.take(max) {
             match input {
-                Input::DeclareZone(declaration) => self.zones.declare_zone(declaration),
-                Input::Declare(declaration) => self.zones.declare(declaration),
+                Input::DeclareZone(declaration) => self.zones.declare_zone(*declaration),
+                Input::Declare(declaration) => self.zones.declare(*declaration),
                 Input::HoldZone(zone) => self.zones.hold_zone(&zone),
                 Input::AwaitZone(zone) => self.zones.await_zone(&zone),
                 Input::UndeclareZone(zone) => {

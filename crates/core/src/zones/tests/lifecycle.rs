@@ -198,3 +198,25 @@ fn a_claim_that_comes_after_its_zone_is_gone_holds_up_nobody() {
         assert_eq!(told, Some(Withdrawal::Done), "{owner}");
     }
 }
+
+#[test]
+fn of_a_name_one_copy_is_kept_however_often_it_is_declared() {
+    let mut world = World::with_zone("");
+    for revision in 1..=3 {
+        world.zones.declare(Declaration {
+            revision,
+            ..declare("www", 1, WWW, WWW)
+        });
+        world.settle();
+    }
+    let event = world.zones.event(&object("www")).expect("it is told");
+    assert_eq!(event.revision, 3);
+    let kept = &world.zones.owners[&object("www")].claims[0].key.name;
+    let zone = &world.zones.known[&name(ZONE)];
+    let (asked, _) = zone.nodes.get_key_value(kept).expect("it is asked for");
+    let desired = zone.children.all_desired().keys().next().expect("one");
+    let actual = zone.children.all_actual().keys().next().expect("one");
+    for other in [asked, &desired.name, &actual.name] {
+        assert!(std::ptr::eq(kept.as_wire(), other.as_wire()));
+    }
+}
