@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use bindery_core::object::{Id, Kind, ObjectRef};
 use bindery_core::zones::{
     ClaimStatus, Hosting, Limits, SerialFloor, Tenancy, ZoneDeclaration, ZoneState,
 };
 use bindery_core::{
-    Adoption, Claim, Declaration, Group, Name, Record, RecordData, RecordKey, RecordType,
+    Adoption, Claim, Declaration, Group, Id, Kind, Name, ObjectRef, Record, RecordData, RecordKey,
+    RecordType,
 };
 use bindery_engine::ports::NameServer as _;
 use bindery_engine::{Engine, Servers};

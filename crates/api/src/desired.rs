@@ -60,44 +60,58 @@ pub struct DesiredRecord {
 /// What one endpoint asks for, or what is wrong with it.
 pub type EndpointResult = Result<DeclaredEndpoint, Box<[Problem]>>;
 
-/// Reads the spec of a zone.
-pub(crate) fn zone(spec: Value) -> Spec {
-    Spec::Zone(desired_zone(spec))
+/// A spec that can be read and checked.
+pub(crate) trait Declares {
+    /// What it asks for.
+    fn desired(spec: Value) -> Spec;
 }
 
-/// Reads the spec of a list of endpoints.
-pub(crate) fn endpoints(spec: Value) -> Spec {
-    Spec::Endpoints(desired_endpoints(spec))
+impl Declares for DnsZoneSpec {
+    fn desired(spec: Value) -> Spec {
+        Spec::Zone(desired_zone(spec))
+    }
 }
 
-/// Reads the spec of a record.
-pub(crate) fn record<S: RecordSpec + Default>(spec: Value) -> Spec {
+impl Declares for DnsEndpointSpec {
+    fn desired(spec: Value) -> Spec {
+        Spec::Endpoints(desired_endpoints(spec))
+    }
+}
+
+impl<S: RecordSpec + Default> Declares for S {
+    fn desired(spec: Value) -> Spec {
+        Spec::Record(desired_record::<S>(spec))
+    }
+}
+
+fn desired_record<S: RecordSpec + Default>(spec: Value) -> DesiredRecord {
     let desired = |name: &str, zone: Option<&str>| DesiredRecord {
         name: name.into(),
         ttl: None,
         data: Ok(Arc::default()),
         zone_ref: zone.map(Into::into),
     };
-    Spec::Record(match typed::<S>(spec) {
-        Err(problems) => DesiredRecord {
-            data: Err(problems),
-            ..desired("", None)
-        },
-        Ok(spec) => {
-            let desired = desired(spec.name(), spec.zone_ref());
-            match spec.declared() {
-                Ok(record) => DesiredRecord {
-                    ttl: record.ttl,
-                    data: Ok(record.data.into()),
-                    ..desired
-                },
-                Err(problems) => DesiredRecord {
-                    data: Err(problems.into()),
-                    ..desired
-                },
-            }
+    let spec = match typed::<S>(spec) {
+        Ok(spec) => spec,
+        Err(problems) => {
+            return DesiredRecord {
+                data: Err(problems),
+                ..desired("", None)
+            };
         }
-    })
+    };
+    let desired = desired(spec.name(), spec.zone_ref());
+    match spec.declared() {
+        Ok(record) => DesiredRecord {
+            ttl: record.ttl,
+            data: Ok(record.data.into()),
+            ..desired
+        },
+        Err(problems) => DesiredRecord {
+            data: Err(problems.into()),
+            ..desired
+        },
+    }
 }
 
 fn desired_zone(spec: Value) -> Result<DesiredZone, Box<[Problem]>> {

@@ -1,18 +1,13 @@
-//! The table of kinds: what differs from one kind to another stands in its row, and nowhere else.
+//! The table of kinds as Kubernetes sees it, made of the rows in `bindery-core`.
 
 use bindery_core::Kind;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::ApiResource;
+use kube::core::object::HasSpec;
 use kube::{CustomResourceExt, Resource};
 use serde_json::Value;
 
-use crate::bindy::v1beta1::{
-    ARecord, ARecordSpec, AaaaRecord, AaaaRecordSpec, CaaRecord, CaaRecordSpec, CnameRecord,
-    CnameRecordSpec, DnsZone, MxRecord, MxRecordSpec, NsRecord, NsRecordSpec, PtrRecord,
-    PtrRecordSpec, SrvRecord, SrvRecordSpec, TxtRecord, TxtRecordSpec,
-};
-use crate::desired::{self, Spec};
-use crate::externaldns::v1alpha1::DnsEndpoint;
+use crate::desired::{Declares, Spec};
 
 /// Whether objects of a kind live in namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +34,24 @@ impl Role {
     pub const ALL: [Self; 3] = [Self::Zone, Self::Record, Self::Endpoints];
 }
 
-/// Which objects of a kind are listed and watched.
+/// Which objects of a kind are listed and watched, by selectors that the API server applies.
+///
+/// An object that leaves the selection is told as deleted. So a selector is for kinds whose objects are only
+/// read: one that holds our finalizer would keep it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watch {
+pub struct Watch {
+    /// The label selector, as Kubernetes writes it.
+    pub labels: Option<&'static str>,
+    /// The field selector, as Kubernetes writes it.
+    pub fields: Option<&'static str>,
+}
+
+impl Watch {
     /// All of them, as far as the settings allow.
-    All,
-    /// Those that a label selector matches, written as Kubernetes writes it.
-    Labelled(&'static str),
+    pub const ALL: Self = Self {
+        labels: None,
+        fields: None,
+    };
 }
 
 /// One row of the table of kinds.
@@ -67,26 +73,24 @@ pub struct KindInfo {
     pub read: fn(Value) -> Spec,
 }
 
-/// Every kind, in the order of [`Kind::ALL`].
-#[rustfmt::skip]
-pub static KINDS: [KindInfo; Kind::ALL.len()] = [
-    row::<DnsZone>    (Kind::DnsZone,     Scope::Namespaced, Role::Zone,      Watch::All, desired::zone),
-    row::<ARecord>    (Kind::ARecord,     Scope::Namespaced, Role::Record,    Watch::All, desired::record::<ARecordSpec>),
-    row::<AaaaRecord> (Kind::AaaaRecord,  Scope::Namespaced, Role::Record,    Watch::All, desired::record::<AaaaRecordSpec>),
-    row::<CnameRecord>(Kind::CnameRecord, Scope::Namespaced, Role::Record,    Watch::All, desired::record::<CnameRecordSpec>),
-    row::<TxtRecord>  (Kind::TxtRecord,   Scope::Namespaced, Role::Record,    Watch::All, desired::record::<TxtRecordSpec>),
-    row::<MxRecord>   (Kind::MxRecord,    Scope::Namespaced, Role::Record,    Watch::All, desired::record::<MxRecordSpec>),
-    row::<NsRecord>   (Kind::NsRecord,    Scope::Namespaced, Role::Record,    Watch::All, desired::record::<NsRecordSpec>),
-    row::<SrvRecord>  (Kind::SrvRecord,   Scope::Namespaced, Role::Record,    Watch::All, desired::record::<SrvRecordSpec>),
-    row::<CaaRecord>  (Kind::CaaRecord,   Scope::Namespaced, Role::Record,    Watch::All, desired::record::<CaaRecordSpec>),
-    row::<PtrRecord>  (Kind::PtrRecord,   Scope::Namespaced, Role::Record,    Watch::All, desired::record::<PtrRecordSpec>),
-    row::<DnsEndpoint>(Kind::DnsEndpoint, Scope::Namespaced, Role::Endpoints, Watch::All, desired::endpoints),
-];
+macro_rules! table {
+    ($(
+        #[doc = $doc:literal]
+        $kind:ident $word:literal $group:ident $scope:ident $role:ident $watch:ident;
+    )*) => {
+        /// Every kind, in the order of [`Kind::ALL`].
+        pub static KINDS: [KindInfo; Kind::ALL.len()] = [
+            $(row::<crate::$kind>(Kind::$kind, Scope::$scope, Role::$role, Watch::$watch),)*
+        ];
+    };
+}
+
+bindery_core::every_kind!(table);
 
 /// The row of a kind.
 #[must_use]
 pub fn info(kind: Kind) -> &'static KindInfo {
-    // The table has a row for each kind, in their order: a test compares them.
+    // The rows are made of the same table as the kinds, in the same order.
     &KINDS[kind as usize]
 }
 
@@ -96,13 +100,11 @@ pub fn role(kind: Kind) -> Role {
     info(kind).role
 }
 
-const fn row<K: Resource<DynamicType = ()> + CustomResourceExt>(
-    kind: Kind,
-    scope: Scope,
-    role: Role,
-    watch: Watch,
-    read: fn(Value) -> Spec,
-) -> KindInfo {
+const fn row<K>(kind: Kind, scope: Scope, role: Role, watch: Watch) -> KindInfo
+where
+    K: Resource<DynamicType = ()> + CustomResourceExt + HasSpec,
+    K::Spec: Declares,
+{
     KindInfo {
         kind,
         scope,
@@ -110,7 +112,7 @@ const fn row<K: Resource<DynamicType = ()> + CustomResourceExt>(
         watch,
         resource: resource::<K>,
         crd: K::crd,
-        read,
+        read: K::Spec::desired,
     }
 }
 
@@ -135,6 +137,25 @@ mod tests {
                 Scope::Cluster => "Cluster",
             };
             assert_eq!(crd.spec.scope, scope, "{}", kind.as_str());
+        }
+    }
+
+    #[test]
+    fn every_kind_stands_in_the_permissions_and_in_the_commands_for_all_kinds() {
+        let permissions = include_str!("../../../deploy/rbac.yaml");
+        let backup = include_str!("../../../docs/backup.md");
+        let uninstall = include_str!("../../../docs/uninstall.md");
+        for row in &KINDS {
+            let plural = (row.resource)().plural;
+            let has = |text: &str, word: &str| {
+                let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '/');
+                words.any(|one| one == word)
+            };
+            assert!(has(permissions, &plural), "deploy/rbac.yaml: {plural}");
+            let status = format!("{plural}/status");
+            assert!(has(permissions, &status), "deploy/rbac.yaml: {status}");
+            assert!(has(backup, &plural), "docs/backup.md: {plural}");
+            assert!(has(uninstall, &plural), "docs/uninstall.md: {plural}");
         }
     }
 }

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bindery_api::{Role, role};
 use bindery_core::zones::Limits;
-use bindery_core::{Group, Kind, Moment, Reason};
+use bindery_core::{Group, Moment, Reason};
 use bindery_engine::supervisor::Supervisor;
 use bindery_engine::{Engine, Servers};
 use bindery_kube::{Clock, Controllers, Handle, ObjectState, Settings};
@@ -103,7 +104,7 @@ fn is_settled(object_counts: &BTreeMap<ObjectState, usize>, count: usize) -> boo
     // Where a zone cannot be had, what is in it waits for ever.
     let is_hopeless = object_counts
         .keys()
-        .any(|one| one.kind == Kind::DnsZone && one.good == Some(false) && !is_moving(*one));
+        .any(|one| role(one.kind) == Role::Zone && one.good == Some(false) && !is_moving(*one));
     object_counts.values().sum::<usize>() >= count
         && object_counts.keys().all(|one| {
             let waits = one.reason == Some(Reason::ZoneNotReady);

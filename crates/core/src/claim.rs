@@ -189,7 +189,7 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{Kind, ObjectRef};
+    use crate::{Kind, ObjectRef};
 
     /// An object that asks for and carries these lines.
     fn kept(asks: &[&str], carries: &[&str]) -> Kept {

@@ -7,6 +7,7 @@ pub mod name;
 pub mod record;
 
 pub mod compact;
+pub mod kind;
 pub mod object;
 pub mod small_set;
 
@@ -36,8 +37,9 @@ pub use compact::compact;
 pub use condition::{Condition, ConditionStatus, Moment};
 pub use fault::{Fault, FaultKind};
 pub use group::{Group, ZoneKey};
+pub use kind::Kind;
 pub use name::{Name, NameProblem};
-pub use object::{Id, Kind, ObjectRef, Uid};
+pub use object::{Id, ObjectRef, Uid};
 pub use placement::{GroupDeclaration, Placements};
 pub use plan::{Change, Expect};
 pub use problem::{Problem, Shown};

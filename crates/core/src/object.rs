@@ -3,68 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Group and version of bindy's kinds.
-const BINDY: &str = "bindy.firestoned.io/v1beta1";
-/// Group and version of external-dns's kinds.
-const EXTERNAL_DNS: &str = "externaldns.k8s.io/v1alpha1";
-
-/// Names every kind in one line; what else differs between kinds stands in the table of kinds in
-/// `bindery-api`.
-macro_rules! kinds {
-    ($(#[doc = $doc:literal] $kind:ident = $word:literal in $group:ident;)*) => {
-        /// The kinds of object that can make claims or hold zones.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Kind {
-            $(#[doc = $doc] $kind,)*
-        }
-
-        impl Kind {
-            /// Every kind, zones first.
-            pub const ALL: [Self; [$($word),*].len()] = [$(Self::$kind),*];
-
-            /// The kind as Kubernetes spells it.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$kind => $word,)*
-                }
-            }
-
-            /// Group and version.
-            #[must_use]
-            pub const fn api_version(self) -> &'static str {
-                match self {
-                    $(Self::$kind => $group,)*
-                }
-            }
-        }
-    };
-}
-
-kinds! {
-    /// A zone.
-    DnsZone = "DNSZone" in BINDY;
-    /// An A record.
-    ARecord = "ARecord" in BINDY;
-    /// An AAAA record.
-    AaaaRecord = "AAAARecord" in BINDY;
-    /// A CNAME record.
-    CnameRecord = "CNAMERecord" in BINDY;
-    /// A TXT record.
-    TxtRecord = "TXTRecord" in BINDY;
-    /// An MX record.
-    MxRecord = "MXRecord" in BINDY;
-    /// An NS record.
-    NsRecord = "NSRecord" in BINDY;
-    /// An SRV record.
-    SrvRecord = "SRVRecord" in BINDY;
-    /// A CAA record.
-    CaaRecord = "CAARecord" in BINDY;
-    /// A PTR record.
-    PtrRecord = "PTRRecord" in BINDY;
-    /// A list of endpoints in external-dns's form.
-    DnsEndpoint = "DNSEndpoint" in EXTERNAL_DNS;
-}
+use crate::kind::Kind;
 
 /// An object, shared by everybody who speaks of it.
 pub type Id = Arc<ObjectRef>;

@@ -110,9 +110,9 @@ impl Placements {
 mod tests {
     use super::*;
     use crate::{
+        Kind,
         claim::Adoption,
         fault::{Fault, FaultKind},
-        object::Kind,
     };
 
     fn www() -> Id {

@@ -201,9 +201,9 @@ impl Cluster {
         if let Some(token) = token {
             params = params.continue_token(token);
         }
-        if let Watch::Labelled(selector) = info(kind).watch {
-            params = params.labels(selector);
-        }
+        let Watch { labels, fields } = info(kind).watch;
+        params.label_selector = labels.map(str::to_owned);
+        params.field_selector = fields.map(str::to_owned);
         let api = self.all(watched);
         let list = in_time(kind, api.list(&params))
             .await?
@@ -222,11 +222,10 @@ impl Cluster {
         version: &str,
     ) -> Result<BoxStream<'static, Result<WatchEvent<RawObject>, Error>>, Error> {
         count(&self.metrics.requests);
+        let Watch { labels, fields } = info(watched.kind).watch;
         let params = WatchParams {
-            label_selector: match info(watched.kind).watch {
-                Watch::All => None,
-                Watch::Labelled(selector) => Some(selector.to_owned()),
-            },
+            label_selector: labels.map(str::to_owned),
+            field_selector: fields.map(str::to_owned),
             timeout: Some(WATCH_SECONDS),
             bookmarks: true,
             ..WatchParams::default()

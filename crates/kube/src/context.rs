@@ -162,7 +162,7 @@ impl Context {
         let groups = self.engine.groups().into_keys().collect();
         let mut state = self.state();
         let mut affected = state.catalog.set_groups(groups);
-        let is_zone = |id: &&Id| id.kind == Kind::DnsZone;
+        let is_zone = |id: &&Id| role(id.kind) == Role::Zone;
         affected.extend(state.catalog.ids().filter(is_zone).cloned());
         drop(state);
         self.push_if_open(affected);

@@ -8,7 +8,7 @@ mod tests;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use bindery_core::Kind;
+use bindery_api::{Role, role};
 use serde::Serialize;
 
 use self::trace::trace;
@@ -107,10 +107,8 @@ pub(crate) async fn explain(flags: ExplainFlags) -> Result<ExitCode> {
     let listing = Listing::open(&flags.asking).await?;
     let named = wanted.namespace.or(flags.asking.namespace);
     let namespace = named.unwrap_or_else(|| listing.default_namespace().to_owned());
-    let (mut objects, sight) = listing
-        .fetch_widely(Kind::DnsZone, Some(&namespace))
-        .await?;
-    if wanted.kind != Kind::DnsZone {
+    let (mut objects, sight) = listing.fetch_zones(Some(&namespace)).await?;
+    if role(wanted.kind) != Role::Zone {
         objects.extend(listing.fetch(wanted.kind, Some(&namespace)).await?);
     }
     let inventory = Inventory::new(objects);

@@ -150,7 +150,9 @@ impl Inventory {
 
 /// The groups of servers that zones say they are on; only the Bindery that serves them knows all.
 fn groups(objects: &[ListedObject]) -> Groups {
-    let zones = objects.iter().filter(|listed| listed.kind == Kind::DnsZone);
+    let zones = objects
+        .iter()
+        .filter(|listed| role(listed.kind) == Role::Zone);
     let places = zones
         .filter_map(|zone| Meta::read(zone.kind, &zone.metadata))
         .flat_map(|meta| meta.owned_zones());

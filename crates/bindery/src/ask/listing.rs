@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
+use bindery_api::{Role, role};
 use bindery_core::Kind;
 use futures::future::try_join_all;
 use http::Uri;
@@ -107,15 +108,35 @@ impl Listing {
         (!everywhere.all_namespaces).then(here)
     }
 
-    /// All objects of one namespace or of all, and of these kinds those of other namespaces too, where
+    /// All objects of one namespace or of all, and of kinds with these roles those of other namespaces too, where
     /// that is allowed.
     pub(super) async fn fetch_all(
         &self,
         namespace: Option<&str>,
-        widely: &[Kind],
+        widely: &[Role],
     ) -> Result<(Vec<ListedObject>, Sight)> {
-        let lists = Kind::ALL.into_iter().map(async |kind| {
-            if widely.contains(&kind) {
+        self.fetch_kinds(Kind::ALL, namespace, widely).await
+    }
+
+    /// All zones, whichever namespace is asked about; where that is not allowed, those of that namespace.
+    pub(super) async fn fetch_zones(
+        &self,
+        namespace: Option<&str>,
+    ) -> Result<(Vec<ListedObject>, Sight)> {
+        let zones = Kind::ALL
+            .into_iter()
+            .filter(|kind| role(*kind) == Role::Zone);
+        self.fetch_kinds(zones, namespace, &[Role::Zone]).await
+    }
+
+    async fn fetch_kinds(
+        &self,
+        kinds: impl IntoIterator<Item = Kind>,
+        namespace: Option<&str>,
+        widely: &[Role],
+    ) -> Result<(Vec<ListedObject>, Sight)> {
+        let lists = kinds.into_iter().map(async |kind| {
+            if widely.contains(&role(kind)) {
                 return self.fetch_widely(kind, namespace).await;
             }
             Ok((self.fetch(kind, namespace).await?, Sight::Whole))
@@ -130,7 +151,7 @@ impl Listing {
 
     /// All objects of a kind, whichever namespace is asked about; where that is not allowed, those of
     /// that namespace.
-    pub(super) async fn fetch_widely(
+    async fn fetch_widely(
         &self,
         kind: Kind,
         namespace: Option<&str>,

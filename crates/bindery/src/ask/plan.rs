@@ -12,7 +12,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use bindery_core::Role;
 use bindery_core::zones::ZoneContent;
-use bindery_core::{Fault, FaultKind, Group, Kind, Name, ZoneKey};
+use bindery_core::{Fault, FaultKind, Group, Name, ZoneKey};
 use bindery_dns::Key;
 use bindery_engine::ports::NameServer as _;
 use bindery_sources::Id;
@@ -81,7 +81,7 @@ pub(crate) async fn plan(flags: PlanFlags) -> Result<ExitCode> {
     let listing = Listing::open(&flags.asking).await?;
     let namespace = listing.namespace(&flags.asking, flags.everywhere);
     // Endpoints of other namespaces may have something in the zones of this one.
-    let widely = [Kind::DnsZone, Kind::DnsEndpoint];
+    let widely = [bindery_api::Role::Zone, bindery_api::Role::Endpoints];
     let (objects, sight) = listing.fetch_all(namespace, &widely).await?;
     let inventory = Inventory::new(objects);
     let mut places = places(&inventory, &flags.nameserver);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use bindery_core::Kind;
+use bindery_api::Role;
 use bindery_sources::Id;
 use serde::Serialize;
 
@@ -67,7 +67,7 @@ pub(crate) async fn status(flags: StatusFlags) -> Result<ExitCode> {
     let listing = Listing::open(&flags.asking).await?;
     let namespace = listing.namespace(&flags.asking, flags.everywhere);
     // Endpoints may be in zones of other namespaces.
-    let (objects, sight) = listing.fetch_all(namespace, &[Kind::DnsZone]).await?;
+    let (objects, sight) = listing.fetch_all(namespace, &[Role::Zone]).await?;
     let mut tree = tree(&Inventory::new(objects), namespace, sight);
     tree.folder = listing.fetch_folder_problems().await;
     // Where nothing is declared, the namespace may be misspelled or the manifests not applied.

@@ -1,3 +1,5 @@
+use bindery_core::Kind;
+
 use super::*;
 use crate::ask::fixture::{TOWN, inventory};
 
