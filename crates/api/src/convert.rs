@@ -72,6 +72,20 @@ impl Reading {
         self.take(field, value.ok_or_else(|| out_of_range(number, limit)))
     }
 
+    /// A number from 1 to `max`, where 0 is reserved.
+    pub(crate) fn nonzero<T: TryFrom<i64> + Into<u32> + Copy>(
+        &mut self,
+        field: impl Into<String>,
+        number: i64,
+        max: T,
+    ) -> Option<T> {
+        let limit: u32 = max.into();
+        let value = T::try_from(number).ok();
+        let value = value.filter(|value| (1..=limit).contains(&(*value).into()));
+        let wrong = || format!("is {number}: write a whole number from 1 to {limit}");
+        self.take(field, value.ok_or_else(wrong))
+    }
+
     /// Data that a message can carry.
     pub(crate) fn data(
         &mut self,

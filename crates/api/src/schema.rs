@@ -126,6 +126,112 @@ pub(crate) fn caa_tag(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// The protocols of a service (RFC 7301 section 3.1).
+pub(crate) fn protocols(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": 100,
+        "items": { "type": "string", "minLength": 1, "maxLength": 255 },
+    })
+}
+
+/// Keys of parameters of a service (RFC 9460 section 2.1).
+pub(crate) fn param_keys(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": 100,
+        "items": { "type": "string", "maxLength": 63, "pattern": "^[a-z0-9-]+$" },
+    })
+}
+
+/// Parameters of a service whose keys have no name (RFC 9460 section 2.1).
+pub(crate) fn other_params(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 64,
+        "additionalProperties": { "type": "string", "maxLength": 4096 },
+        "x-kubernetes-validations": [{
+            "rule": "self.all(key, key.startsWith('key') && size(key) <= 8)",
+            "message": "each key is key and a number, such as key65400; other parameters have fields",
+        }],
+    })
+}
+
+/// The path of DNS over HTTPS (RFC 9461 section 5).
+pub(crate) fn dohpath(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "maxLength": 1024,
+        "x-kubernetes-validations": [{
+            "rule": "self.startsWith('/') && self.contains('dns')",
+            "message": "must be a path with the variable dns, such as /dns-query{?dns}",
+        }],
+    })
+}
+
+/// Bytes in base64.
+pub(crate) fn base64(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string", "maxLength": 65_535, "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+        "minLength": 4,
+    })
+}
+
+/// Bytes in hexadecimal digits.
+pub(crate) fn hex(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string", "minLength": 2, "maxLength": 65_535, "pattern": "^([0-9A-Fa-f]{2})+$",
+    })
+}
+
+/// The rule that an alias has no parameters (RFC 9460 section 2.4.2).
+pub(crate) fn alias_has_no_params() -> Value {
+    json!([{
+        "rule": "self.priority != 0 || !has(self.params)",
+        "message": "priority 0 makes an alias, which takes no params: remove them, or write another priority",
+        "fieldPath": ".params",
+    }])
+}
+
+/// The rule that `no-default-alpn` stands beside `alpn` (RFC 9460 section 7.1.1).
+pub(crate) fn no_default_alpn_needs_alpn() -> Value {
+    json!([{
+        "rule": "!has(self.noDefaultAlpn) || !self.noDefaultAlpn || has(self.alpn)",
+        "message": "needs alpn: write the protocols too",
+        "fieldPath": ".noDefaultAlpn",
+    }])
+}
+
+/// The rules that the name of a TLSA record begins with port and protocol (RFC 6698 section 3), and that its
+/// digest is whole (section 2.1.3).
+pub(crate) fn tlsa_rules() -> Value {
+    let name = json!({
+        "rule": "self.name.startsWith('_') || self.name.startsWith('*')",
+        "message": "a TLSA record's name begins with port and protocol, such as _443._tcp.www",
+        "fieldPath": ".name",
+    });
+    let sha256 = digest_rule("matchingType", 1, "certificateData", (64, "SHA-256"));
+    let sha512 = digest_rule("matchingType", 2, "certificateData", (128, "SHA-512"));
+    json!([name, sha256, sha512])
+}
+
+/// The rules that the fingerprint of an SSHFP record is whole (RFC 4255 section 3.1.2, RFC 6594 section 3.2).
+pub(crate) fn sshfp_rules() -> Value {
+    let sha1 = digest_rule("fingerprintType", 1, "fingerprint", (40, "SHA-1"));
+    let sha256 = digest_rule("fingerprintType", 2, "fingerprint", (64, "SHA-256"));
+    json!([sha1, sha256])
+}
+
+fn digest_rule(number: &str, value: u8, field: &str, (digits, name): (usize, &str)) -> Value {
+    json!({
+        "rule": format!("self.{number} != {value} || size(self.{field}) == {digits}"),
+        "message": format!("{name} has {digits} hexadecimal digits: write the whole digest"),
+        "fieldPath": format!(".{field}"),
+    })
+}
+
 /// The name of a DNSSEC policy.
 pub(crate) fn dnssec_policy(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

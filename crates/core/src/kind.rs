@@ -29,6 +29,14 @@ macro_rules! every_kind {
             CaaRecord   "CAARecord"   BINDY        Namespaced Record    ALL;
             /// A PTR record.
             PtrRecord   "PTRRecord"   BINDY        Namespaced Record    ALL;
+            /// An HTTPS record.
+            HttpsRecord "HTTPSRecord" BINDY        Namespaced Record    ALL;
+            /// An SVCB record.
+            SvcbRecord  "SVCBRecord"  BINDY        Namespaced Record    ALL;
+            /// A TLSA record.
+            TlsaRecord  "TLSARecord"  BINDY        Namespaced Record    ALL;
+            /// An SSHFP record.
+            SshfpRecord "SSHFPRecord" BINDY        Namespaced Record    ALL;
             /// A list of endpoints in external-dns's form.
             DnsEndpoint "DNSEndpoint" EXTERNAL_DNS Namespaced Endpoints ALL;
         }

@@ -23,7 +23,7 @@ pub use digests::{Sshfp, Tlsa, from_hex};
 pub use rtype::RecordType;
 pub use set::RecordSet;
 pub use svcb::{SvcParam, SvcParams, Svcb};
-pub use text::Text;
+pub use text::{Text, unescaped};
 
 /// The largest TTL (RFC 2181 section 8).
 pub const TTL_MAX: u32 = 0x7fff_ffff;

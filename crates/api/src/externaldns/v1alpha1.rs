@@ -73,7 +73,7 @@ pub struct Endpoint {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub targets: Option<Vec<String>>,
 
-    /// The record type: A, AAAA, CNAME, TXT, MX, NS, SRV, CAA or PTR.
+    /// The record type: A, AAAA, CNAME, TXT, MX, NS, SRV, CAA, PTR, HTTPS, SVCB, TLSA or SSHFP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record_type: Option<String>,
 

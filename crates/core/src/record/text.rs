@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use super::data::DataProblem;
+use crate::name::read_escape;
+
 /// The longest character-string (RFC 1035 section 3.3).
 const STRING_LEN_MAX: usize = 255;
 
@@ -81,6 +84,26 @@ impl fmt::Display for Text {
         }
         Ok(())
     }
+}
+
+/// The bytes of a text in which a zone file's escapes stand for single bytes.
+///
+/// # Errors
+/// [`DataProblem::BadText`] at an escape that is none.
+pub fn unescaped(text: &str) -> Result<Vec<u8>, DataProblem> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let escape = (*first == b'\\').then(|| read_escape(after));
+        let (byte, after) = match escape {
+            None => (*first, after),
+            Some(Some(escaped)) => escaped,
+            Some(None) => return Err(DataProblem::BadText { text: text.into() }),
+        };
+        bytes.push(byte);
+        rest = after;
+    }
+    Ok(bytes)
 }
 
 fn push_string(wire: &mut Vec<u8>, string: &[u8]) {

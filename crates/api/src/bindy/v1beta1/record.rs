@@ -3,7 +3,7 @@
 //! Every field has a default on the Rust side, so that one odd object in a cluster cannot keep the
 //! others from being read; what must be there is said by the schema and by the conversion.
 
-use bindery_core::record::DataProblem;
+use bindery_core::record::{DataProblem, from_hex};
 use bindery_core::{Problem, RecordData};
 
 use crate::convert::Reading;
@@ -113,20 +113,28 @@ mod a;
 mod aaaa;
 mod caa;
 mod cname;
+mod https;
 mod mx;
 mod ns;
 mod ptr;
 mod srv;
+mod sshfp;
+mod svcb;
+mod tlsa;
 mod txt;
 
 pub use a::{ARecord, ARecordSpec};
 pub use aaaa::{AaaaRecord, AaaaRecordSpec};
 pub use caa::{CaaRecord, CaaRecordSpec};
 pub use cname::{CnameRecord, CnameRecordSpec};
+pub use https::{HttpsRecord, HttpsRecordSpec};
 pub use mx::{MxRecord, MxRecordSpec};
 pub use ns::{NsRecord, NsRecordSpec};
 pub use ptr::{PtrRecord, PtrRecordSpec};
 pub use srv::{SrvRecord, SrvRecordSpec};
+pub use sshfp::{SshfpRecord, SshfpRecordSpec};
+pub use svcb::{ServiceParams, SvcbRecord, SvcbRecordSpec};
+pub use tlsa::{TlsaRecord, TlsaRecordSpec};
 pub use txt::{TxtRecord, TxtRecordSpec};
 
 /// The addresses of a record that gives either one or a list of them.
@@ -154,5 +162,26 @@ fn addresses(
             reading.problems.push(Problem::invalid("spec", message));
             None
         }
+    }
+}
+
+/// The bytes of hexadecimal digits. Of a digest whose number is known, the length is known too: a list of
+/// numbers, lengths in bytes and names says which.
+fn digest(
+    number: Option<u8>,
+    text: &str,
+    known: &[(u8, usize, &'static str)],
+) -> Result<Box<[u8]>, String> {
+    let bytes = from_hex(text).filter(|bytes| !bytes.is_empty());
+    let bytes = bytes.ok_or("is not hexadecimal: write pairs of the digits 0 to 9 and a to f")?;
+    let digest = known.iter().find(|(one, ..)| Some(*one) == number);
+    match digest {
+        Some((_, len, name)) if bytes.len() != *len => {
+            let (found, digits) = (bytes.len() * 2, len * 2);
+            Err(format!(
+                "has {found} digits, and {name} has {digits}: write the whole digest"
+            ))
+        }
+        Some(_) | None => Ok(bytes),
     }
 }
