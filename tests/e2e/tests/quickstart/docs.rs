@@ -141,6 +141,21 @@ fn the_manifests_of_zones_and_records_do_what_the_page_says(server: Server) -> R
         machine.resolves_at(place, &["_sip._tcp.shop.example", "SRV"], &srv)?;
         let caa = ["0 issue \"letsencrypt.org\""];
         machine.resolves_at(place, &["shop.example", "CAA"], &caa)?;
+        let alias = ["0 www.shop.example."];
+        machine.resolves_at(place, &["shop.example", "HTTPS"], &alias)?;
+        let web = ["1 . alpn=\"h2,h3\" ipv4hint=192.0.2.1,192.0.2.2 ipv6hint=2001:db8::1"];
+        machine.resolves_at(place, &["www.shop.example", "HTTPS"], &web)?;
+        let resolver = [
+            "1 www.shop.example. mandatory=alpn alpn=\"h2\" no-default-alpn port=8443 \
+                         key7=\"/dns-query{?dns}\" key65400=\"what you like\"",
+        ];
+        machine.resolves_at(place, &["_dns.resolver.shop.example", "SVCB"], &resolver)?;
+        let key = ["3 1 1 8CB0FC6C527506A053F4F14C8464BEBBD6DEDE2738D11468DD953D7D6A3021F1"];
+        let query = ["+nosplit", "_443._tcp.www.shop.example", "TLSA"];
+        machine.resolves_at(place, &query, &key)?;
+        let host = ["4 2 A87F1B687AC0E57D2A081A2F282672334D90ED316D2B818CA9580EA384D92401"];
+        let query = ["+nosplit", "bastion.shop.example", "SSHFP"];
+        machine.resolves_at(place, &query, &host)?;
     }
     // The page has two zones of one name.
     machine.resolves_at(0, &["www.split.example"], &["192.0.2.1"])?;
