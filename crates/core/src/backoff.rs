@@ -49,6 +49,15 @@ impl Failures {
     }
 }
 
+/// A number that differs from one salt to another, so that what failed together does not come back together
+/// (FNV-1a; nothing here needs it to be unguessable).
+#[must_use]
+pub fn jitter_seed(salt: &[u8]) -> u64 {
+    salt.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

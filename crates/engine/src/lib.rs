@@ -6,6 +6,7 @@
 
 pub mod ports;
 pub mod queue;
+pub mod work;
 
 mod behind;
 mod commit;
@@ -13,6 +14,7 @@ mod engine;
 mod follow;
 mod histogram;
 mod metrics;
+mod monitor;
 mod probe;
 mod reach;
 mod runner;

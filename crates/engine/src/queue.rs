@@ -1,11 +1,9 @@
-//! A queue that holds at most one entry per key.
+//! Queues: of the newest value of each key, and of the newest values at all.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
-use tokio::sync::Notify;
+use crate::monitor::Monitor;
 
 /// A queue in which a newer value replaces the waiting one of the same key.
 ///
@@ -13,66 +11,60 @@ use tokio::sync::Notify;
 /// order in which they began to wait.
 /// Limits: one entry per key, so it never holds more than there are objects.
 #[derive(Debug)]
-pub struct KeyedQueue<K, V> {
-    state: Arc<Mutex<State<K, V>>>,
-    arrived: Arc<Notify>,
-}
+pub struct KeyedQueue<K, V>(Arc<Monitor<Keyed<K, V>>>);
 
 #[derive(Debug)]
-struct State<K, V> {
+struct Keyed<K, V> {
     order: VecDeque<K>,
     values: BTreeMap<K, V>,
 }
 
+/// A queue in which the oldest value makes room for the newest.
+///
+/// Guarantees: pushing never waits; values come out in the order in which they were pushed.
+/// Limits: as many values as it was made for.
+#[derive(Debug)]
+pub struct BoundedQueue<V> {
+    waiting: Monitor<VecDeque<V>>,
+    max: usize,
+}
+
 impl<K, V> Clone for KeyedQueue<K, V> {
     fn clone(&self) -> Self {
-        Self {
-            state: Arc::clone(&self.state),
-            arrived: Arc::clone(&self.arrived),
-        }
+        Self(Arc::clone(&self.0))
     }
 }
 
 impl<K: Ord + Clone, V> Default for KeyedQueue<K, V> {
     fn default() -> Self {
-        let state = State {
+        Self(Arc::new(Monitor::new(Keyed {
             order: VecDeque::new(),
             values: BTreeMap::new(),
-        };
-        Self {
-            state: Arc::new(Mutex::new(state)),
-            arrived: Arc::new(Notify::new()),
-        }
+        })))
     }
 }
 
 impl<K: Ord + Clone, V> KeyedQueue<K, V> {
     /// Puts a value in, or replaces the one that waits under this key.
     pub fn push(&self, key: K, value: V) {
-        let mut state = self.lock();
-        if state.values.insert(key.clone(), value).is_none() {
-            state.order.push_back(key);
-        }
-        drop(state);
-        self.arrived.notify_one();
+        self.merge(key, |_| value);
     }
 
     /// Puts in what is made of the value that waits under this key.
     pub fn merge(&self, key: K, make: impl FnOnce(Option<V>) -> V) {
-        let mut state = self.lock();
-        let waiting = state.values.remove(&key);
-        if waiting.is_none() {
-            state.order.push_back(key.clone());
-        }
-        state.values.insert(key, make(waiting));
-        drop(state);
-        self.arrived.notify_one();
+        self.0.change(|state| {
+            let waiting = state.values.remove(&key);
+            if waiting.is_none() {
+                state.order.push_back(key.clone());
+            }
+            state.values.insert(key, make(waiting));
+        });
     }
 
     /// The entries that wait longest, in order, `max` at most.
     #[must_use]
     pub fn take(&self, max: usize) -> Vec<(K, V)> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let max = max.min(state.order.len());
         let order: Vec<K> = state.order.drain(..max).collect();
         order
@@ -89,19 +81,19 @@ impl<K: Ord + Clone, V> KeyedQueue<K, V> {
             if let Some(entry) = self.try_pop() {
                 return entry;
             }
-            self.arrived.notified().await;
+            self.0.changed().await;
         }
     }
 
     /// The next entry, if one waits.
     #[must_use]
     pub fn try_pop(&self) -> Option<(K, V)> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let key = state.order.pop_front()?;
         let value = state.values.remove(&key)?;
         if !state.order.is_empty() {
             // One notification is kept at most: pass it on to the next reader.
-            self.arrived.notify_one();
+            self.0.wake();
         }
         Some((key, value))
     }
@@ -109,14 +101,14 @@ impl<K: Ord + Clone, V> KeyedQueue<K, V> {
     /// Returns when something may have arrived.
     pub async fn arrival(&self) {
         if self.is_empty() {
-            self.arrived.notified().await;
+            self.0.changed().await;
         }
     }
 
     /// How many keys wait.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.lock().order.len()
+        self.0.lock().order.len()
     }
 
     /// Whether nothing waits.
@@ -124,10 +116,44 @@ impl<K: Ord + Clone, V> KeyedQueue<K, V> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, State<K, V>> {
-        // No code that can panic runs under the lock; a poisoned one holds a sound state.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl<V> BoundedQueue<V> {
+    /// A queue of `max` values at most.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        Self {
+            waiting: Monitor::new(VecDeque::new()),
+            max,
+        }
+    }
+
+    /// Puts a value in, and returns the one that had to go for it.
+    pub fn push(&self, value: V) -> Option<V> {
+        self.waiting.change(|waiting| {
+            let oldest = (waiting.len() >= self.max).then(|| waiting.pop_front());
+            waiting.push_back(value);
+            oldest.flatten()
+        })
+    }
+
+    /// The value that waits longest; waits until there is one.
+    ///
+    /// Cancellation: nothing is lost if it is dropped while waiting.
+    pub async fn pop(&self) -> V {
+        self.waiting.take(VecDeque::pop_front).await
+    }
+
+    /// How many wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.waiting.lock().len()
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 
@@ -166,5 +192,16 @@ mod tests {
         tokio::task::yield_now().await;
         queue.push("a", 1);
         assert_eq!(waiting.await.expect("the reader does not panic"), ("a", 1));
+    }
+
+    #[tokio::test]
+    async fn the_oldest_makes_room() {
+        let queue = BoundedQueue::new(2);
+        assert_eq!(queue.push(1), None);
+        assert_eq!(queue.push(2), None);
+        assert_eq!(queue.push(3), Some(1));
+        assert_eq!(queue.len(), 2);
+        assert_eq!((queue.pop().await, queue.pop().await), (2, 3));
+        assert!(queue.is_empty());
     }
 }

@@ -7,16 +7,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bindery_api::{KINDS, Role, Scope, role};
 use bindery_core::{Adoption, Group, Kind, Moment, Uid};
 use bindery_engine::Engine;
+use bindery_engine::queue::BoundedQueue;
+use bindery_engine::work::WorkQueue;
 use bindery_sources::{Id, Meta, Object};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::cluster::{Cluster, RawObject, Watched};
-use crate::events::{self, EventQueue};
+use crate::events::{self, EVENTS_WAITING_MAX, QueuedEvent};
 use crate::publishing;
+use crate::reconcile::RECONCILES;
 use crate::state::State;
 use crate::status::ObservedStatus;
-use crate::work::WorkQueue;
 use crate::zone;
 
 /// Where the time of day comes from.
@@ -83,10 +85,10 @@ pub(crate) struct Context {
     pub(crate) engine: Engine,
     pub(crate) settings: Settings,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) zones: WorkQueue,
-    pub(crate) records: WorkQueue,
-    pub(crate) endpoints: WorkQueue,
-    pub(crate) events: EventQueue,
+    pub(crate) zones: WorkQueue<Id>,
+    pub(crate) records: WorkQueue<Id>,
+    pub(crate) endpoints: WorkQueue<Id>,
+    pub(crate) events: BoundedQueue<QueuedEvent>,
     pub(crate) synced: watch::Sender<bool>,
     state: Mutex<State>,
     /// What was not read in full yet.
@@ -112,10 +114,10 @@ impl Context {
             engine,
             settings,
             clock,
-            zones: WorkQueue::default(),
-            records: WorkQueue::default(),
-            endpoints: WorkQueue::default(),
-            events: EventQueue::default(),
+            zones: WorkQueue::new(RECONCILES),
+            records: WorkQueue::new(RECONCILES),
+            endpoints: WorkQueue::new(RECONCILES),
+            events: BoundedQueue::new(EVENTS_WAITING_MAX),
             synced: watch::Sender::new(false),
             state: Mutex::new(state),
             heard: Mutex::default(),
@@ -174,7 +176,7 @@ impl Context {
     }
 
     /// The queue of the controller for a role.
-    pub(crate) fn queue(&self, role: Role) -> &WorkQueue {
+    pub(crate) fn queue(&self, role: Role) -> &WorkQueue<Id> {
         match role {
             Role::Zone => &self.zones,
             Role::Record => &self.records,

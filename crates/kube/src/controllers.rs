@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bindery_api::Role;
 use bindery_core::Kind;
+use bindery_engine::work::{QueueLen, Requeue};
 use bindery_engine::{Engine, Receipts, ZoneReceipts};
 use bindery_sources::Id;
 use futures::future::BoxFuture;
@@ -15,11 +16,10 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::Cluster;
 use crate::context::{Clock, Context, Settings};
 use crate::events::write_events;
-use crate::metrics::{Metrics, QueueLen};
+use crate::metrics::Metrics;
 use crate::object_counts::{ObjectState, object_counts};
 use crate::sweep::sweep;
 use crate::watching::watch;
-use crate::work::Requeue;
 use crate::{publishing, zone};
 
 /// Everything that the controllers need.

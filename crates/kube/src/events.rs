@@ -8,15 +8,11 @@ mod writing;
 
 pub(crate) use writing::write_events;
 
-use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use bindery_api::{Role, role};
 use bindery_core::zones::ClaimReceipt;
 use bindery_core::{Condition, Kind, Moment, Reason};
 use bindery_sources::Id;
 use bindery_sources::meta::PUBLISHED;
-use tokio::sync::Notify;
 
 use crate::context::Context;
 use crate::metrics::count;
@@ -57,16 +53,6 @@ pub(crate) struct QueuedEvent {
     pub(crate) at: Moment,
 }
 
-/// Events that wait to be written.
-///
-/// Guarantees: pushing never waits; they come out in the order in which they were pushed.
-/// Limits: [`EVENTS_WAITING_MAX`]; the oldest makes room for the newest.
-#[derive(Debug, Default)]
-pub(crate) struct EventQueue {
-    waiting: Mutex<VecDeque<QueuedEvent>>,
-    arrived: Notify,
-}
-
 impl EventType {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
@@ -83,41 +69,6 @@ impl LastEvent {
             Some(said) if !is_under_way(said) => Self::Sent(said),
             Some(_) | None => Self::Silent,
         }
-    }
-}
-
-impl EventQueue {
-    /// Puts one in, and returns the one that had to go for it.
-    pub(crate) fn push(&self, queued: QueuedEvent) -> Option<QueuedEvent> {
-        let mut waiting = self.lock();
-        let oldest = (waiting.len() >= EVENTS_WAITING_MAX).then(|| waiting.pop_front());
-        waiting.push_back(queued);
-        drop(waiting);
-        self.arrived.notify_one();
-        oldest.flatten()
-    }
-
-    /// The one that waits longest; waits until there is one.
-    ///
-    /// Cancellation: nothing is lost if it is dropped while waiting.
-    pub(crate) async fn pop(&self) -> QueuedEvent {
-        loop {
-            let next = self.lock().pop_front();
-            if let Some(queued) = next {
-                return queued;
-            }
-            self.arrived.notified().await;
-        }
-    }
-
-    /// How many wait.
-    pub(crate) fn len(&self) -> usize {
-        self.lock().len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<QueuedEvent>> {
-        // No code that can panic runs under the lock; a poisoned one holds a sound state.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -244,10 +195,6 @@ fn is_under_way(said: MainCondition) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use bindery_core::ObjectRef;
-
     use super::*;
 
     const READY: MainCondition = MainCondition {
@@ -302,28 +249,5 @@ mod tests {
         }
         assert_eq!(LastEvent::of(Some(not(Reason::Pending))), LastEvent::Silent);
         assert_eq!(LastEvent::of(Some(conflict)), LastEvent::Sent(conflict));
-    }
-
-    #[test]
-    fn the_oldest_makes_room() {
-        let queue = EventQueue::default();
-        let queued = |number: usize| QueuedEvent {
-            object: Arc::new(ObjectRef {
-                kind: Kind::ARecord,
-                namespace: "default".into(),
-                name: "www".into(),
-                uid: "uid".into(),
-            }),
-            event_type: EventType::Warning,
-            reason: Reason::Conflict,
-            message: number.to_string(),
-            at: Moment(0),
-        };
-        for number in 0..EVENTS_WAITING_MAX {
-            assert_eq!(queue.push(queued(number)), None);
-        }
-        let dropped = queue.push(queued(EVENTS_WAITING_MAX));
-        assert_eq!(dropped, Some(queued(0)));
-        assert_eq!(queue.len(), EVENTS_WAITING_MAX);
     }
 }

@@ -17,13 +17,12 @@ mod status;
 mod sweep;
 mod trimmed;
 mod watching;
-mod work;
 mod zone;
 
 mod controllers;
 
 pub use context::{Clock, GroupConfig, Management, Settings};
 pub use controllers::{Controllers, Handle, Task};
-pub use metrics::{Metrics, QueueLen};
+pub use metrics::Metrics;
 pub use object_counts::ObjectState;
 pub use trimmed::trimmed_metadata;

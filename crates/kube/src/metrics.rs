@@ -38,21 +38,6 @@ pub struct Metrics {
     pub served_seconds: Histogram,
 }
 
-/// How many objects of one controller are how far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueLen {
-    /// Which controller: `zones`, `records` or `endpoints`.
-    pub queue: &'static str,
-    /// Objects that wait to be reconciled.
-    pub waiting: usize,
-    /// Reconciles that run.
-    pub running: usize,
-    /// Objects that are reconciled at a set time, after a failure mostly.
-    pub scheduled: usize,
-    /// Reconciles since the start that failed and were tried again.
-    pub retries: u64,
-}
-
 impl Default for Metrics {
     fn default() -> Self {
         Self {

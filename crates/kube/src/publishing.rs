@@ -13,12 +13,12 @@ mod record;
 mod report;
 
 use bindery_core::{Group, RecordKey};
+use bindery_engine::work::Requeue;
 use bindery_sources::{Decision, Id, Meta};
 
 use crate::context::Context;
 use crate::reconcile::{Next, ROUNDS_MAX};
 use crate::state::{Progress, State};
-use crate::work::Requeue;
 
 use self::plan::Plan;
 

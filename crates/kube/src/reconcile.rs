@@ -1,15 +1,28 @@
 //! What the controllers have in common: how one round of the five calls ends, and what to do after a fault.
 
+use std::time::Duration;
+
+use bindery_core::Backoff;
+use bindery_engine::work::{Requeue, WorkLimits};
 use bindery_sources::Id;
 use tokio::time::Instant;
 
 use crate::cluster::{Class, Error};
 use crate::context::Context;
 use crate::metrics::count;
-use crate::work::Requeue;
 
 /// Rounds of one reconcile: record, submit, report, clean up, and once more after an edit.
 pub(crate) const ROUNDS_MAX: usize = 8;
+
+/// The limits of each controller. A reconcile waits for one API request, so they are also the number of writes
+/// in flight; a real API server takes some hundred of one client.
+pub(crate) const RECONCILES: WorkLimits = WorkLimits {
+    running_max: 128,
+    retry: Backoff {
+        first: Duration::from_millis(100),
+        max: Duration::from_secs(30),
+    },
+};
 
 /// What came of a plan.
 pub(crate) enum Applied<R> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use bindery_core::backoff::jitter_seed;
 use bindery_core::{Backoff, Failures, Uid};
 use futures::StreamExt;
 use kube::api::WatchEvent;
@@ -11,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::{Class, Error, RawObject, SILENCE_MAX, Watched};
 use crate::context::Context;
 use crate::metrics::count;
-use crate::work::jitter_seed;
 
 /// How long a watch that failed waits.
 const RETRY: Backoff = Backoff {
@@ -48,7 +48,7 @@ pub(crate) async fn watch(ctx: &Context, watched: &Watched, stop: &CancellationT
             () = stop.cancelled() => return,
             round = follow(ctx, watched, &mut position) => round,
         };
-        let salt = jitter_seed(watched.kind.as_str());
+        let salt = jitter_seed(watched.kind.as_str().as_bytes());
         let delay = match round {
             Ok(Round::Ended) => {
                 failures.reset();

@@ -18,13 +18,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bindery_api::{Role, role};
 use bindery_core::{ObjectRef, ZoneKey};
+use bindery_engine::work::Requeue;
 use bindery_sources::{Cause, Id, Precedence};
 use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::reconcile::{Applied, Next, ROUNDS_MAX};
 use crate::state::State;
-use crate::work::Requeue;
 
 use self::apply::declare;
 use self::observe::{Observed, ZoneRequest, observe};

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use super::{
-    ClaimStatus, Completion, ReadBack, Sent, Zone, ZoneContent, Zones, steps::jitter_seed,
-};
+use super::{ClaimStatus, Completion, ReadBack, Sent, Zone, ZoneContent, Zones};
 use crate::{
+    backoff::jitter_seed,
     fault::{Fault, FaultKind},
     name::Name,
     object::Id,

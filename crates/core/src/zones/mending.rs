@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{ClaimStatus, Zone, Zones, all_types, steps::jitter_seed};
+use super::{ClaimStatus, Zone, Zones, all_types};
 use crate::{
-    backoff::Backoff,
+    backoff::{Backoff, jitter_seed},
     claim::Kept,
     fault::{Fault, FaultKind},
     name::Name,

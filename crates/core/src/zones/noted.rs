@@ -7,8 +7,8 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::{Zone, guard::WINDOW, steps::jitter_seed};
-use crate::record::RecordKey;
+use super::{Zone, guard::WINDOW};
+use crate::{backoff::jitter_seed, record::RecordKey};
 
 /// Marks that are written down one by one; what goes beyond is counted. 200 of 17 bytes are 3.4 KiB.
 const MARKS_MAX: usize = 200;

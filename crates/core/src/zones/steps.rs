@@ -9,6 +9,7 @@ use super::{
     own::raise,
 };
 use crate::{
+    backoff::jitter_seed,
     fault::Fault,
     name::Name,
     plan::{Change, NotOwned, change},
@@ -481,14 +482,6 @@ impl Zone {
 /// Whether so many sets are worth a transfer of the whole zone.
 pub(super) fn is_share(sets: usize, total: usize) -> bool {
     sets * WORTH_ALL >= total
-}
-
-/// A number that differs between what is retried, so that what failed together does not come back
-/// together (FNV-1a; nothing here needs it to be unguessable).
-pub(super) fn jitter_seed(salt: &[u8]) -> u64 {
-    salt.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 #[cfg(test)]

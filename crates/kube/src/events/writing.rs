@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bindery_core::backoff::jitter_seed;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -14,7 +15,6 @@ use super::QueuedEvent;
 use crate::cluster::{Class, Error};
 use crate::context::Context;
 use crate::metrics::count;
-use crate::work::jitter_seed;
 
 /// Events written in one second, over all objects. An Event costs one to three requests, so this is
 /// at most 60 a second, a few percent of what the statuses of a busy zone cost.
@@ -116,7 +116,7 @@ fn event(queued: &QueuedEvent) -> Event {
     let name = format!(
         "{}.{:016x}",
         cut(&object.name, NAME_LEN_MAX),
-        jitter_seed(&said)
+        jitter_seed(said.as_bytes())
     );
     Event {
         metadata: ObjectMeta {

@@ -1,6 +1,7 @@
 //! Carries out a plan: metadata to the Kubernetes API, claims to the engine.
 
 use bindery_core::{Adoption, GroupDeclaration};
+use bindery_engine::work::{Requeue, WorkKey as _};
 use bindery_sources::{Id, Meta, MetadataPatch};
 use tokio::time::Instant;
 
@@ -9,7 +10,6 @@ use super::report::Report;
 use crate::context::Context;
 use crate::reconcile::Applied;
 use crate::state::Submission;
-use crate::work::{Requeue, jitter_seed};
 
 /// Carries out what is to be done.
 ///
@@ -87,7 +87,7 @@ pub(super) fn resubmit_overwritten(object: &Id, ctx: &Context) -> Option<Requeue
     if !progress.is_overwritten() {
         return None;
     }
-    match progress.mend(Instant::now(), jitter_seed(&object.uid.to_string())) {
+    match progress.mend(Instant::now(), object.jitter_seed()) {
         Ok(()) => {
             progress.submission = Submission::Nothing;
             None
@@ -104,6 +104,6 @@ fn tamper_backoff(object: &Id, ctx: &Context) -> Option<Requeue> {
         return None;
     }
     let progress = state.progress.get_mut(object)?;
-    let mended = progress.mend(Instant::now(), jitter_seed(&object.uid.to_string()));
+    let mended = progress.mend(Instant::now(), object.jitter_seed());
     mended.err().map(Requeue::At)
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bindery_api::{Role, role};
 use bindery_core::zones::{ClaimStatus, Receipt, Withdrawal};
 use bindery_core::{Group, Name, ObjectRef, Problem, Reason, Record};
+use bindery_engine::work::Requeue;
 use bindery_sources::{Id, Life};
 use tokio::time::Instant;
 
@@ -16,7 +17,6 @@ use crate::events;
 use crate::reconcile::{Applied, Next, recover};
 use crate::state::{State, Submission};
 use crate::status::{FirstReport, MainCondition, first_report, write_status};
-use crate::work::Requeue;
 
 /// How long an object may be without a zone before its author is told for the first time.
 const GRACE_PERIOD: Duration = Duration::from_millis(250);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bindery_core::Moment;
+use bindery_engine::work::Requeue;
 use bindery_sources::Id;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -11,7 +12,6 @@ use super::{LastWritten, ObservedStatus, body, digest, keep_others};
 use crate::cluster::Error;
 use crate::context::Context;
 use crate::events::LastEvent;
-use crate::work::Requeue;
 
 /// How long an object may be without any condition while the outcome is not known: people and programs
 /// that wait for one are to see within a second that somebody is at work, whatever the servers do. Nearly

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bindery_core::ZoneKey;
 use bindery_core::zones::{Hosting, Noted, Tenancy, ZoneDeclaration};
+use bindery_engine::work::Requeue;
 use bindery_sources::{Cause, Id, Meta, MetadataPatch};
 
 use super::observe::{Observed, ZoneRequest};
@@ -14,7 +15,6 @@ use super::{Note, hosts};
 use crate::cluster::Error;
 use crate::context::{Context, Management};
 use crate::reconcile::Applied;
-use crate::work::Requeue;
 
 /// Carries out what is to be done.
 ///

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bindery_core::ConditionType;
+use bindery_engine::work::Requeue;
 use bindery_sources::{Cause, Id};
 use tokio::time::Instant;
 
@@ -13,7 +14,6 @@ use crate::context::Context;
 use crate::events::{self, EventType};
 use crate::reconcile::{Applied, Next, recover};
 use crate::status::{FirstReport, MainCondition, first_report, write_status};
-use crate::work::Requeue;
 
 /// The shortest time between two statuses of one zone: ten thousand records that arrive together
 /// must not make ten thousand writes.
