@@ -9,6 +9,7 @@ pub(crate) mod tree;
 
 mod arrows;
 mod dependencies;
+mod kinds;
 mod links;
 mod names;
 mod promises;
@@ -88,6 +89,8 @@ const TEXT_RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     dependencies::denied_alike,
     decisions::complete,
     links::dead,
+    kinds::compared,
+    kinds::drivers,
     names::once,
     names::exceptions,
     promises::named_tests,
