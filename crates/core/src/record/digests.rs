@@ -34,6 +34,10 @@ impl fmt::Display for Tlsa {
             matching_type,
             data,
         } = self;
+        // Others may write no data; only the generic form can say so (RFC 3597 section 5).
+        if data.is_empty() {
+            return write!(f, "\\# 3 {}", Hex(&[*usage, *selector, *matching_type]));
+        }
         write!(f, "{usage} {selector} {matching_type} {}", Hex(data))
     }
 }
@@ -45,6 +49,9 @@ impl fmt::Display for Sshfp {
             fingerprint_type,
             fingerprint,
         } = self;
+        if fingerprint.is_empty() {
+            return write!(f, "\\# 2 {}", Hex(&[*algorithm, *fingerprint_type]));
+        }
         write!(f, "{algorithm} {fingerprint_type} {}", Hex(fingerprint))
     }
 }

@@ -34,6 +34,8 @@ fn every_type_is_read_and_printed() {
     check_same(r"example.com. 300 IN TYPE99 \# 0");
     check_same("host.example.com. 300 IN SSHFP 4 2 c0ffee");
     check_same("_443._tcp.example.com. 300 IN TLSA 3 1 1 c0ffee");
+    check_same(r"host.example.com. 300 IN SSHFP \# 2 0402");
+    check_same(r"_443._tcp.example.com. 300 IN TLSA \# 3 030101");
     check(
         r"example.com. 300 IN A \# 4 C0 00 02 01",
         "example.com. 300 IN A 192.0.2.1",
