@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    content::ZoneContent,
     name::Name,
     record::{Record, RecordData, RecordKey, RecordType, Serial},
-    zones::ZoneContent,
 };
 
 /// What a zone has become since a serial.
@@ -43,24 +43,12 @@ impl Difference {
         let mut net = Net::default();
         for (content, act) in [(from, Net::remove as fn(&mut Net, Record)), (to, Net::add)] {
             for (key, set) in content.sets.iter().filter(|(key, _)| **key != soa) {
-                for data in set.data() {
-                    act(
-                        &mut net,
-                        Record {
-                            name: key.name.clone(),
-                            ttl: set.ttl,
-                            data: data.clone(),
-                        },
-                    );
+                for record in set.records(key) {
+                    act(&mut net, record);
                 }
             }
         }
-        let set = to.sets.get(&soa)?;
-        let to = Record {
-            name: zone.clone(),
-            ttl: set.ttl,
-            data: set.data().first()?.clone(),
-        };
+        let to = to.sets.get(&soa)?.records(&soa).next()?;
         Some(Self {
             // Most of the zone, which was not touched at all.
             returned: Vec::new(),

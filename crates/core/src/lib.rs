@@ -24,6 +24,7 @@ pub mod group;
 pub mod server;
 
 pub mod claim;
+pub mod content;
 pub mod delta;
 pub mod merge;
 pub mod placement;

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use crate::name::Name;
@@ -42,6 +43,13 @@ impl RecordKey {
     #[must_use]
     pub const fn new(name: Name, rtype: RecordType) -> Self {
         Self { name, rtype }
+    }
+
+    /// The keys of every type at the same name, in their order.
+    #[must_use]
+    pub fn name_range(&self) -> RangeInclusive<Self> {
+        let key = |rtype| Self::new(self.name.clone(), rtype);
+        key(RecordType::A)..=key(RecordType::Other(u16::MAX))
     }
 }
 

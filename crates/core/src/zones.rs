@@ -43,6 +43,8 @@ use crate::{
     tracker::{Children, Lifecycle, Schedule},
 };
 
+pub use crate::content::ZoneContent;
+
 pub use self::{
     cuts::Cut,
     guard::{HeldPlan, Scope},
@@ -51,7 +53,7 @@ pub use self::{
     own::restored,
     protocol::{
         Completion, Going, Hosting, Limits, ReadBack, Sent, SerialFloor, Step, Tenancy,
-        ZoneContent, ZoneDeclaration,
+        ZoneDeclaration,
     },
     receipts::{ClaimReceipt, ClaimStatus, Receipt, Withdrawal, ZoneReceipt, ZoneState},
     servers::Term,

@@ -102,7 +102,8 @@ pub(crate) async fn probe_follower(pair: Pair<'_>, zone: &Name) -> Result<Serial
         (Err(fault), Some(host)) if fault.kind == FaultKind::NoSuchZone => {
             // Handed over, it need not be fetched; without, the secondary fetches it when it can.
             let content = leader.server.transfer(zone).await;
-            let content = content.map_or_else(|_| Vec::new(), |content| records(&content));
+            let content =
+                content.map_or_else(|_| Vec::new(), |content| content.records().collect());
             pair.check_turn()?;
             host.create(zone, &content).await?;
             follower.server.serial(zone).await
@@ -148,7 +149,8 @@ async fn sync_once(pair: Pair<'_>, zone: &Name, known: Known) -> Result<Synced, 
         (Err(fault), Some(host)) if has_nothing(&fault) => {
             let content = leader.server.transfer(zone).await?;
             pair.check_turn()?;
-            host.create(zone, &records(&content)).await?;
+            let records: Vec<Record> = content.records().collect();
+            host.create(zone, &records).await?;
             return server.serial(zone).await.map(Synced::At);
         }
         (Err(fault), _) => return Err(fault),
@@ -337,18 +339,6 @@ fn at(follower: &ServerHandle, fault: &Fault) -> Fault {
     }
     let message = format!("{} {}: {fault}", info.role.as_str(), info.address);
     Fault::new(fault.kind, message)
-}
-
-fn records(content: &ZoneContent) -> Vec<Record> {
-    let sets = content.sets.iter();
-    let lines = sets.flat_map(|(key, set)| {
-        set.data().iter().map(|data| Record {
-            name: key.name.clone(),
-            ttl: set.ttl,
-            data: data.clone(),
-        })
-    });
-    lines.collect()
 }
 
 /// Single records that went and came, as changes of their sets.

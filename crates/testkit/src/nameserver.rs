@@ -27,7 +27,7 @@ use bindery_engine::ports::{NameServer, ZoneHost};
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
-use self::content::{NXRRSET, REFUSED, add, advance, check, content, find, remove, soa_of};
+use self::content::{Comes, NXRRSET, REFUSED, advance, check, find, put, soa_of};
 use self::{damage::Damage, history::FakeHistory};
 
 /// Response code of a server that cannot load a zone (RFC 1035).
@@ -152,7 +152,7 @@ impl FakeNameServer {
                 .collect();
             zones
                 .entry(zone.clone())
-                .or_insert_with(|| content(&records));
+                .or_insert_with(|| records.into_iter().collect());
         });
     }
 
@@ -167,16 +167,7 @@ impl FakeNameServer {
             let Some(content) = zones.get_mut(zone) else {
                 return;
             };
-            let key = RecordKey {
-                name: record.name.clone(),
-                rtype: record.data.rtype(),
-            };
-            add(
-                content,
-                &key,
-                record.ttl,
-                std::slice::from_ref(&record.data),
-            );
+            put(content, record, Comes::Yes);
             advance(content, content.serial.next());
         });
     }
@@ -197,23 +188,9 @@ impl FakeNameServer {
     #[must_use]
     pub fn lines(&self, zone: &Name) -> Vec<String> {
         let zones = self.zones();
-        let sets = zones
-            .get(zone)
-            .map(|content| &content.sets)
-            .into_iter()
-            .flatten();
-        sets.filter(|(key, _)| key.rtype != RecordType::Soa)
-            .flat_map(|(key, set)| {
-                set.data().iter().map(|data| {
-                    Record {
-                        name: key.name.clone(),
-                        ttl: set.ttl,
-                        data: data.clone(),
-                    }
-                    .to_string()
-                })
-            })
-            .collect()
+        let records = zones.get(zone).into_iter().flat_map(ZoneContent::records);
+        let records = records.filter(|record| record.data.rtype() != RecordType::Soa);
+        records.map(|record| record.to_string()).collect()
     }
 
     /// Carries out a request according to its fate.
@@ -271,22 +248,13 @@ impl FakeNameServer {
             check(content, change)?;
         }
         let before = content.sets.clone();
-        let mut serial = content.serial;
+        let serial = content.serial;
         for change in changes {
-            // A SOA replaces the one that stands, if it is newer.
-            if let Some(RecordData::Soa(soa)) = change.add.first() {
-                if Serial(soa.serial).newer_than(serial) {
-                    serial = Serial(soa.serial);
-                    let set = RecordSet::new(change.ttl, change.add.clone());
-                    content.sets.insert(change.key.clone(), set);
-                }
-            } else {
-                remove(content, &change.key, &change.remove);
-                add(content, &change.key, change.ttl, &change.add);
-            }
+            content.apply(change);
         }
+        // A SOA of the update is the serial; else what changed something makes the next one.
         if serial != content.serial {
-            advance(content, serial);
+            advance(content, content.serial);
         } else if content.sets != before {
             advance(content, serial.next());
         }
@@ -352,19 +320,17 @@ impl NameServer for FakeNameServer {
                     "NXRRSET: the SOA is another",
                 ));
             }
-            let key = |record: &Record| RecordKey::new(record.name.clone(), record.data.rtype());
             for record in &steps.removed {
-                remove(content, &key(record), std::slice::from_ref(&record.data));
+                put(content, record, Comes::No);
             }
             for record in &steps.added {
-                let data = std::slice::from_ref(&record.data);
-                add(content, &key(record), record.ttl, data);
+                put(content, record, Comes::Yes);
             }
             if let RecordData::Soa(soa) = &steps.to.data {
                 self.damage()
                     .compare(zone, content.serial, Serial(soa.serial));
                 let set = RecordSet::new(steps.to.ttl, [steps.to.data.clone()]);
-                content.sets.insert(key(&steps.to), set);
+                content.sets.insert(steps.to.key(), set);
                 advance(content, Serial(soa.serial));
             }
             Ok(())
@@ -438,7 +404,7 @@ impl ZoneHost for FakeNameServer {
             let is_new = !zones.contains_key(zone);
             let made = zones
                 .entry(zone.clone())
-                .or_insert_with(|| content(records));
+                .or_insert_with(|| records.iter().cloned().collect());
             if is_new {
                 damage.made(zone, made.serial);
             }

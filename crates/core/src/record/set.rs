@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::RecordKey;
 use super::data::RecordData;
+use super::{Record, RecordKey};
 
 /// The records of one key.
 ///
@@ -45,6 +45,15 @@ impl RecordSet {
     #[must_use]
     pub fn data(&self) -> &[RecordData] {
         &self.data
+    }
+
+    /// Its records, where this is its key.
+    pub fn records(&self, key: &RecordKey) -> impl Iterator<Item = Record> {
+        self.data.iter().map(|data| Record {
+            name: key.name.clone(),
+            ttl: self.ttl,
+            data: data.clone(),
+        })
     }
 
     /// Whether no record is in the set.

@@ -268,13 +268,7 @@ impl Zone {
         let free = sets.filter(|(key, _)| {
             self.children.desired(key).is_none() && !clashes(key, self.children.all_desired())
         });
-        free.flat_map(|(key, set)| {
-            set.data().iter().map(|data| Record {
-                name: key.name.clone(),
-                ttl: set.ttl,
-                data: data.clone(),
-            })
-        })
+        free.flat_map(|(key, set)| set.records(key))
     }
 
     /// The set that others' records and what stands make together; `None` where they cannot.

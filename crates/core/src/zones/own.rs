@@ -149,11 +149,7 @@ pub fn restored(
     raise(&mut records, seen);
     let sets = rescued.into_iter().flat_map(|content| content.sets);
     for (key, set) in sets.filter(|(key, _)| !known.contains(key)) {
-        records.extend(set.data().iter().map(|data| Record {
-            name: key.name.clone(),
-            ttl: set.ttl,
-            data: data.clone(),
-        }));
+        records.extend(set.records(&key));
     }
     records
 }

@@ -1,10 +1,11 @@
 //! What goes in and out of the state machine of zones: declarations and completions, steps and limits.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use super::Noted;
 use crate::{
     backoff::Backoff,
+    content::ZoneContent,
     delta::Delta,
     fault::Fault,
     fleet::{FollowerTask, Pace, Visit},
@@ -83,15 +84,6 @@ pub enum Tenancy {
     Shared,
     /// Nobody but Bindery.
     Exclusive,
-}
-
-/// All of a zone as a transfer shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ZoneContent {
-    /// The serial of its SOA.
-    pub serial: Serial,
-    /// Every record set, the SOA and unknown types among them.
-    pub sets: BTreeMap<RecordKey, RecordSet>,
 }
 
 /// Some record sets as queries show them.

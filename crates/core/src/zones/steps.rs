@@ -469,13 +469,8 @@ impl Zone {
     }
 
     fn desired_records(&self) -> impl Iterator<Item = Record> {
-        self.children.all_desired().iter().flat_map(|(key, set)| {
-            set.data().iter().map(|data| Record {
-                name: key.name.clone(),
-                ttl: set.ttl,
-                data: data.clone(),
-            })
-        })
+        let wanted = self.children.all_desired().iter();
+        wanted.flat_map(|(key, set)| set.records(key))
     }
 }
 

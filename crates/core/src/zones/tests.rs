@@ -19,8 +19,8 @@ use super::{
     ZoneContent, ZoneDeclaration, ZoneState, Zones,
 };
 use crate::{
-    Adoption, Change, Claim, Declaration, Expect, Fault, FaultKind, Id, Kind, Name, ObjectRef,
-    Record, RecordData, RecordKey, RecordSet, RecordType, Serial,
+    Adoption, Change, Claim, Declaration, Fault, FaultKind, Id, Kind, Name, ObjectRef, Record,
+    RecordData, RecordKey, RecordSet, RecordType, Serial,
 };
 
 use super::Tenancy;
@@ -203,23 +203,9 @@ impl World {
 
     /// The zone's lines, SOA left out.
     fn lines(&self) -> Vec<String> {
-        let sets = self
-            .server
-            .get(&name(ZONE))
-            .map(|content| &content.sets)
-            .into_iter()
-            .flatten();
-        sets.flat_map(|(key, set)| {
-            set.data().iter().map(|data| {
-                Record {
-                    name: key.name.clone(),
-                    ttl: set.ttl,
-                    data: data.clone(),
-                }
-                .to_string()
-            })
-        })
-        .collect()
+        let content = self.server.get(&name(ZONE)).into_iter();
+        let records = content.flat_map(ZoneContent::records);
+        records.map(|record| record.to_string()).collect()
     }
 
     fn status(&self, owner: &str) -> ClaimStatus {
@@ -247,41 +233,11 @@ fn renew(content: &mut ZoneContent, record: &Record, refusal: Option<&Fault>) ->
 
 fn commit(content: &mut ZoneContent, changes: Vec<Change>) -> Sent {
     let mut sent = Sent::default();
-    for Change {
-        key,
-        expect,
-        remove,
-        add,
-        ttl,
-    } in changes
-    {
-        let standing = content
-            .sets
-            .get(&key)
-            .map_or(Vec::new(), |set| set.data().to_vec());
-        let held = match &expect {
-            Expect::Absent => standing.is_empty(),
-            Expect::Exactly(data) => *data == standing,
-            Expect::Anything => true,
-        };
-        let clash = key.rtype == RecordType::Cname
-            && content
-                .sets
-                .keys()
-                .any(|other| other.name == key.name && other.rtype != key.rtype);
-        if held && !clash {
-            let left: Vec<_> = standing
-                .into_iter()
-                .filter(|data| !remove.contains(data))
-                .collect();
-            let after = RecordSet::new(ttl, left.into_iter().chain(add).collect::<Vec<_>>());
-            if after.data().is_empty() {
-                content.sets.remove(&key);
-            } else {
-                content.sets.insert(key.clone(), after);
-            }
+    for change in changes {
+        if content.meets(&change) {
+            content.apply(&change);
         }
-        sent.to_verify.push(key);
+        sent.to_verify.push(change.key);
     }
     content.serial = content.serial.next();
     sent.messages = 1;
@@ -342,24 +298,7 @@ fn records(lines: &str) -> Vec<Record> {
 }
 
 fn content(lines: &str) -> ZoneContent {
-    let mut sets: BTreeMap<RecordKey, RecordSet> = BTreeMap::new();
-    for Record { name, ttl, data } in records(lines) {
-        let key = RecordKey {
-            name,
-            rtype: data.rtype(),
-        };
-        let before = sets.get(&key).map_or(Vec::new(), |set| set.data().to_vec());
-        let all: Vec<_> = before.into_iter().chain([data]).collect();
-        sets.insert(key, RecordSet::new(ttl, all));
-    }
-    let serial = sets.values().find_map(|set| match set.data() {
-        [RecordData::Soa(soa)] => Some(Serial(soa.serial)),
-        _ => None,
-    });
-    ZoneContent {
-        serial: serial.unwrap_or(Serial(1)),
-        sets,
-    }
+    records(lines).into_iter().collect()
 }
 
 fn zone_declaration(hosting: Hosting) -> ZoneDeclaration {

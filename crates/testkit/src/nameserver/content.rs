@@ -25,39 +25,10 @@ pub(super) fn find<'a>(
 }
 
 pub(super) fn soa_of(zone: &Name, content: &ZoneContent) -> Result<Record, Fault> {
-    let set = content
-        .sets
-        .get(&RecordKey::new(zone.clone(), RecordType::Soa));
-    let data = set.and_then(|set| Some((set.ttl, set.data().first()?.clone())));
-    let (ttl, data) = data.ok_or_else(|| Fault::new(FaultKind::Malformed, "no SOA"))?;
-    Ok(Record {
-        name: zone.clone(),
-        ttl,
-        data,
-    })
-}
-
-pub(super) fn content(records: &[Record]) -> ZoneContent {
-    let mut content = ZoneContent {
-        serial: Serial(1),
-        sets: BTreeMap::new(),
-    };
-    for record in records {
-        let key = RecordKey {
-            name: record.name.clone(),
-            rtype: record.data.rtype(),
-        };
-        add(
-            &mut content,
-            &key,
-            record.ttl,
-            std::slice::from_ref(&record.data),
-        );
-        if let RecordData::Soa(soa) = &record.data {
-            content.serial = Serial(soa.serial);
-        }
-    }
-    content
+    let key = RecordKey::new(zone.clone(), RecordType::Soa);
+    let soa = content.sets.get(&key);
+    let soa = soa.and_then(|set| set.records(&key).next());
+    soa.ok_or_else(|| Fault::new(FaultKind::Malformed, "no SOA"))
 }
 
 /// Gives a zone a serial, in its SOA too.
@@ -84,60 +55,35 @@ pub(super) fn check(content: &ZoneContent, change: &Change) -> Result<(), Fault>
             "REFUSED: not allowed by policy",
         ));
     }
-    let standing = content
-        .sets
-        .get(&change.key)
-        .map_or(&[][..], RecordSet::data);
-    match &change.expect {
-        Expect::Absent if !standing.is_empty() => Err(Fault::new(
-            FaultKind::Prerequisite(YXRRSET),
-            "YXRRSET: the set exists",
-        )),
-        Expect::Exactly(data) if data != standing => Err(Fault::new(
-            FaultKind::Prerequisite(NXRRSET),
-            "NXRRSET: the set is another",
-        )),
-        Expect::Absent | Expect::Exactly(_) | Expect::Anything => Ok(()),
+    if content.meets(change) {
+        return Ok(());
     }
+    let (code, message) = match change.expect {
+        Expect::Absent => (YXRRSET, "YXRRSET: the set exists"),
+        Expect::Exactly(_) | Expect::Anything => (NXRRSET, "NXRRSET: the set is another"),
+    };
+    Err(Fault::new(FaultKind::Prerequisite(code), message))
 }
 
-pub(super) fn remove(content: &mut ZoneContent, key: &RecordKey, gone: &[RecordData]) {
-    if let Some(set) = content.sets.get(key) {
-        let left: Vec<RecordData> = set
-            .data()
-            .iter()
-            .filter(|data| !gone.contains(data))
-            .cloned()
-            .collect();
-        if left.is_empty() {
-            content.sets.remove(key);
-        } else {
-            let left = RecordSet::new(set.ttl, left);
-            content.sets.insert(key.clone(), left);
-        }
-    }
-}
-
-/// Adds records; what may not stand beside a CNAME is left out silently (RFC 2136 section 3.4.2.2).
-pub(super) fn add(content: &mut ZoneContent, key: &RecordKey, ttl: u32, data: &[RecordData]) {
-    if data.is_empty() {
-        return;
-    }
-    let is_cname = key.rtype == RecordType::Cname;
-    let clash = content.sets.keys().any(|other| {
-        other.name == key.name
-            && other.rtype != key.rtype
-            && (is_cname || other.rtype == RecordType::Cname)
+/// Removes one record, or adds it, whatever stands there.
+pub(super) fn put(content: &mut ZoneContent, record: &Record, comes: Comes) {
+    let data = vec![record.data.clone()];
+    let (remove, add) = match comes {
+        Comes::Yes => (Vec::new(), data),
+        Comes::No => (data, Vec::new()),
+    };
+    content.apply(&Change {
+        key: record.key(),
+        expect: Expect::Anything,
+        remove,
+        add,
+        ttl: record.ttl,
     });
-    if clash {
-        return;
-    }
-    let standing = content.sets.get(key).filter(|_| !is_cname);
-    let all = standing
-        .map_or(&[][..], RecordSet::data)
-        .iter()
-        .chain(data)
-        .cloned();
-    let set = RecordSet::new(ttl, all.collect::<Vec<_>>());
-    content.sets.insert(key.clone(), set);
+}
+
+/// Whether a record comes or goes.
+#[derive(Clone, Copy)]
+pub(super) enum Comes {
+    Yes,
+    No,
 }

@@ -2,7 +2,7 @@
 
 use bindery_core::{Name, Record, RecordKey, RecordSet, RecordType};
 
-use super::{FakeNameServer, add, advance};
+use super::{Comes, FakeNameServer, advance, put};
 
 /// What somebody does to a record set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,13 +66,7 @@ impl FakeNameServer {
                 Meddling::Add | Meddling::Replace => drop(content.sets.remove(&key)),
                 Meddling::Usurp => content.sets.retain(|other, _| other.name != key.name),
             }
-            let written = RecordKey::new(key.name.clone(), rtype);
-            add(
-                content,
-                &written,
-                strange.ttl,
-                std::slice::from_ref(&strange.data),
-            );
+            put(content, &strange, Comes::Yes);
             advance(content, content.serial.next());
             Some(key)
         })
