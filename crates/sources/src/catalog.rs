@@ -11,6 +11,7 @@ use crate::groups::Groups;
 use crate::meta::Meta;
 use crate::names::NameIndex;
 use crate::reading::Object;
+use crate::recording::MetadataPatch;
 use crate::zones::{ZoneBook, ZoneEntry, ZoneView};
 
 /// All declared objects in a lean form.
@@ -148,6 +149,13 @@ impl Catalog {
     pub fn set_owned(&mut self, object: &ObjectRef, lines: &str) {
         if let Some(meta) = self.meta_mut(object) {
             meta.set_owned(lines);
+        }
+    }
+
+    /// Goes on as if a patch had been written into an object. The object itself does not learn of it.
+    pub fn suppose(&mut self, object: &ObjectRef, patch: &MetadataPatch) {
+        if let Some(meta) = self.meta_mut(object) {
+            meta.suppose(patch);
         }
     }
 

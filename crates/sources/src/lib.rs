@@ -13,6 +13,7 @@ mod decision;
 mod groups;
 mod names;
 mod recording;
+pub mod rehearsal;
 mod seal;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use bindery_core::{Adoption, Group, Kind, Name, ObjectRef, Record, RecordKey, Zo
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
+use crate::recording::MetadataPatch;
 use crate::seal::{self, Opened};
 
 /// The finalizer that holds an object until its records are gone from DNS.
@@ -327,6 +328,17 @@ impl Meta {
         self.published = lines.into();
         self.annotation = Annotation::Outdated;
         self.set_confirmed(&confirmed);
+    }
+
+    /// Goes on as if a patch had been written.
+    pub(crate) fn suppose(&mut self, patch: &MetadataPatch) {
+        self.has_finalizer = patch.has_finalizer();
+        if let Some(lines) = patch.owned() {
+            self.set_owned(lines);
+            self.annotation = Annotation::Current;
+        }
+        self.zone = patch.zone_after(self.zone.as_deref()).map(Into::into);
+        self.version += 1;
     }
 
     /// Compares the annotation again, as the answer to a write shows it.

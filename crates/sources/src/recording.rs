@@ -64,6 +64,17 @@ impl MetadataPatch {
         self.owned.as_deref()
     }
 
+    /// Whether the object has our finalizer once the patch is written.
+    pub(crate) fn has_finalizer(&self) -> bool {
+        self.finalizers.iter().any(|one| **one == *FINALIZER)
+    }
+
+    /// The annotation [`ZONE`] once the patch is written to an object that has this one.
+    pub(crate) fn zone_after<'a>(&'a self, before: Option<&'a str>) -> Option<&'a str> {
+        let after = self.annotations.get(ZONE);
+        after.map_or(before, Option::as_deref)
+    }
+
     /// The patch that takes our finalizer from an object and nothing more.
     #[must_use]
     pub fn release(meta: &Meta) -> Self {

@@ -2,6 +2,7 @@
 
 mod clusters;
 mod properties;
+mod rehearsal;
 
 use bindery_core::{Kind, ObjectRef, Record};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

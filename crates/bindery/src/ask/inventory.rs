@@ -56,16 +56,14 @@ impl Inventory {
 
     /// All zone objects.
     pub(super) fn zones(&self) -> impl Iterator<Item = (&Id, &ListedObject)> {
-        self.of(|kind| role(kind) == Role::Zone)
+        let objects = self.objects.iter();
+        objects.filter(|(id, _)| role(id.kind) == Role::Zone)
     }
 
     /// All records and endpoints.
     pub(super) fn claimants(&self) -> impl Iterator<Item = (&Id, &ListedObject)> {
-        self.of(|kind| role(kind) != Role::Zone)
-    }
-
-    fn of(&self, wanted: impl Fn(Kind) -> bool) -> impl Iterator<Item = (&Id, &ListedObject)> {
-        self.objects.iter().filter(move |(id, _)| wanted(id.kind))
+        let objects = self.objects.iter();
+        objects.filter(|(id, _)| role(id.kind) != Role::Zone)
     }
 
     /// An object as it was listed.
@@ -123,28 +121,13 @@ impl Inventory {
     }
 
     /// Goes on as if a patch had been written into an object. Only this inventory learns of it.
-    pub(super) fn pretend(&mut self, object: &ObjectRef, patch: &MetadataPatch) {
-        let Some(mut listed) = self.objects.get(object).cloned() else {
-            return;
-        };
-        let body = patch.body();
-        let metadata = &mut listed.metadata;
-        let finalizers = body["metadata"]["finalizers"].clone();
-        metadata.finalizers = serde_json::from_value(finalizers).unwrap_or_default();
-        let notes = metadata.annotations.get_or_insert_default();
-        for (key, value) in body["metadata"]["annotations"]
-            .as_object()
-            .into_iter()
-            .flatten()
-        {
-            match value.as_str() {
-                Some(text) => notes.insert(key.clone(), text.to_owned()),
-                None => notes.remove(key),
-            };
-        }
-        let version = self.meta(object).map_or(0, |meta| meta.version);
-        metadata.resource_version = Some((version + 1).to_string());
-        self.enter(listed);
+    pub(super) fn suppose(&mut self, object: &ObjectRef, patch: &MetadataPatch) {
+        self.catalog.suppose(object, patch);
+    }
+
+    /// The catalog of the objects, with what is decided for each.
+    pub(super) fn into_catalog(self) -> Catalog {
+        self.catalog
     }
 }
 

@@ -1,7 +1,5 @@
 //! `bindery plan`: what would be written to DNS now, and nothing is.
 
-mod rehearsal;
-
 #[cfg(test)]
 mod tests;
 
@@ -10,16 +8,17 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use bindery_core::Role;
 use bindery_core::zones::ZoneContent;
-use bindery_core::{Fault, FaultKind, Group, Name, ZoneKey};
+use bindery_core::{Fault, FaultKind, Group, Name, Record, Role, ZoneKey};
 use bindery_dns::Key;
 use bindery_engine::ports::NameServer as _;
 use bindery_sources::Id;
+use bindery_sources::rehearsal::{
+    Coverage, RecordChange, Recording, Refusal, Rehearsed, Transferred, ZoneRehearsal, rehearse,
+};
 use futures::StreamExt as _;
 use serde::Serialize;
 
-use self::rehearsal::{Action, Line, Refused, Rehearsed, Waiting, Worlds, ZoneRehearsal, rehearse};
 use super::inventory::Inventory;
 use super::listing::{Listing, Sight};
 use crate::address::Given;
@@ -59,6 +58,35 @@ struct ZonePlan {
     fault: Option<String>,
 }
 
+/// A record that would come or go.
+#[derive(Debug, Serialize)]
+struct Line {
+    action: Action,
+    record: String,
+}
+
+/// What would happen to a record.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Action {
+    Add,
+    Remove,
+}
+
+/// An object into which lines have to be written down first.
+#[derive(Debug, Serialize)]
+struct Waiting {
+    object: String,
+    lines: Vec<String>,
+}
+
+/// An object of which something would not be written, and why.
+#[derive(Debug, Serialize)]
+struct Refused {
+    object: String,
+    message: String,
+}
+
 /// A zone to look at, and where.
 #[derive(Clone, Debug)]
 struct Place {
@@ -88,8 +116,8 @@ pub(crate) async fn plan(flags: PlanFlags) -> Result<ExitCode> {
     places.retain(|place| namespace.is_none_or(|one| *place.id.namespace == *one));
     let is_cluster = |group: &Group| places.iter().any(|place| place.zone.group == *group);
     let keys = TsigKeys::read(&flags.tsig_key_file, is_cluster)?;
-    let worlds = transfer_all(&places, &keys).await;
-    let answer = answer(inventory, places, worlds, (namespace, sight));
+    let transferred = transfer_all(&places, &keys).await;
+    let answer = answer(inventory, places, transferred, (namespace, sight));
     let code = if answer.zones.iter().any(|zone| zone.fault.is_some()) {
         ExitCode::FAILURE
     } else {
@@ -119,7 +147,7 @@ fn places(inventory: &Inventory, named: &[Given]) -> Vec<Place> {
     inventory.zones().filter_map(place).collect()
 }
 
-async fn transfer_all(places: &[Place], keys: &TsigKeys) -> Worlds {
+async fn transfer_all(places: &[Place], keys: &TsigKeys) -> Transferred {
     // A zone that two objects declare is transferred from where the first of them says.
     let mut wanted: BTreeMap<&ZoneKey, Option<&str>> = BTreeMap::new();
     for place in places {
@@ -170,10 +198,10 @@ fn with_advice(fault: Fault, key: Option<&Key>) -> Fault {
 fn answer(
     inventory: Inventory,
     places: Vec<Place>,
-    worlds: Worlds,
+    transferred: Transferred,
     (namespace, sight): (Option<&str>, Sight),
 ) -> Answer {
-    let seen: BTreeMap<ZoneKey, Result<u32, String>> = worlds
+    let seen: BTreeMap<ZoneKey, Result<u32, String>> = transferred
         .iter()
         .map(|(zone, world)| {
             let serial = world.as_ref().map(|content| content.serial.0);
@@ -183,14 +211,14 @@ fn answer(
     let Rehearsed {
         mut zones,
         mut no_zone,
-    } = rehearse(inventory, worlds, sight);
+    } = rehearse(inventory.into_catalog(), transferred, coverage(sight));
     let is_shown = |one: &str| namespace.is_none_or(|namespace| namespace == one);
-    no_zone.retain(|refused| is_shown(&refused.namespace));
+    no_zone.retain(|refusal| is_shown(&refusal.object.namespace));
     let zones = places.into_iter().filter_map(|place| {
         let ZoneRehearsal {
             changes,
-            waiting,
-            refused,
+            recordings,
+            refusals,
         } = zones.remove(&place.zone)?;
         if !is_shown(&place.id.namespace) {
             return None;
@@ -203,15 +231,50 @@ fn answer(
             server: place.server,
             serial: seen.as_ref().and_then(|seen| seen.clone().ok()),
             fault: seen.and_then(Result::err),
-            changes,
-            waiting,
-            refused,
+            changes: changes.iter().map(Line::from).collect(),
+            waiting: recordings.iter().map(Waiting::from).collect(),
+            refused: refusals.into_iter().map(Refused::from).collect(),
         })
     });
     Answer {
         zones: zones.collect(),
-        no_zone,
+        no_zone: no_zone.into_iter().map(Refused::from).collect(),
         sight,
+    }
+}
+
+/// What was not looked at is not to be taken for a stranger's.
+fn coverage(sight: Sight) -> Coverage {
+    match sight {
+        Sight::Whole => Coverage::Whole,
+        Sight::OneNamespace => Coverage::Partial,
+    }
+}
+
+impl From<&RecordChange> for Line {
+    fn from(change: &RecordChange) -> Self {
+        let (action, record) = match change {
+            RecordChange::Add(record) => (Action::Add, record),
+            RecordChange::Remove(record) => (Action::Remove, record),
+        };
+        let record = record.to_string();
+        Self { action, record }
+    }
+}
+
+impl From<&Recording> for Waiting {
+    fn from(recording: &Recording) -> Self {
+        Self {
+            object: recording.object.to_string(),
+            lines: recording.records.iter().map(Record::to_string).collect(),
+        }
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(Refusal { object, message }: Refusal) -> Self {
+        let object = object.to_string();
+        Self { object, message }
     }
 }
 

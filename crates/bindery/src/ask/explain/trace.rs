@@ -79,7 +79,7 @@ fn decide(inventory: &mut Inventory, id: &Id) -> (Decision, Vec<Claim>) {
         .unwrap_or_else(nothing);
     let next = match &decision.next {
         NextAct::WriteMetadata(patch) => {
-            inventory.pretend(id, patch);
+            inventory.suppose(id, patch);
             let after = inventory.decide(id, &everything_is_free);
             after.map_or(NextAct::AwaitAuthor, |decision| decision.next)
         }
