@@ -9,6 +9,7 @@ pub(crate) mod tree;
 
 mod arrows;
 mod dependencies;
+mod glossary;
 mod kinds;
 mod links;
 mod names;
@@ -91,6 +92,8 @@ const TEXT_RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     links::dead,
     kinds::compared,
     kinds::drivers,
+    glossary::sorted,
+    glossary::linked,
     names::once,
     names::exceptions,
     promises::named_tests,
