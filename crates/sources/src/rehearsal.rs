@@ -20,7 +20,7 @@ use bindery_core::{
     ServerInfo, ZoneKey,
 };
 
-pub use self::outcome::{RecordChange, Recording, Refusal, Rehearsed, ZoneRehearsal};
+pub use self::outcome::{Obstacle, RecordChange, Recording, Rehearsed, ZoneRehearsal};
 use crate::{Catalog, Decision, Meta, NextAct, Precedence};
 
 /// How often objects are decided again: first seen, found available, recorded, and once more.
@@ -328,8 +328,8 @@ fn zone_of(claim: &Claim, group: &Group) -> ZoneKey {
     }
 }
 
-fn refusal(object: &Id, message: String) -> Refusal {
-    Refusal {
+fn refusal(object: &Id, message: String) -> Obstacle {
+    Obstacle {
         object: Id::clone(object),
         message,
     }

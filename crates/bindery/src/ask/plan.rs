@@ -14,7 +14,7 @@ use bindery_dns::Key;
 use bindery_engine::ports::NameServer as _;
 use bindery_sources::Id;
 use bindery_sources::rehearsal::{
-    Coverage, RecordChange, Recording, Refusal, Rehearsed, Transferred, ZoneRehearsal, rehearse,
+    Coverage, Obstacle, RecordChange, Recording, Rehearsed, Transferred, ZoneRehearsal, rehearse,
 };
 use futures::StreamExt as _;
 use serde::Serialize;
@@ -271,8 +271,8 @@ impl From<&Recording> for Waiting {
     }
 }
 
-impl From<Refusal> for Refused {
-    fn from(Refusal { object, message }: Refusal) -> Self {
+impl From<Obstacle> for Refused {
+    fn from(Obstacle { object, message }: Obstacle) -> Self {
         let object = object.to_string();
         Self { object, message }
     }

@@ -10,7 +10,7 @@ pub struct Rehearsed {
     /// By zone.
     pub zones: BTreeMap<ZoneKey, ZoneRehearsal>,
     /// Objects that are in no zone, and zones that cannot be served.
-    pub no_zone: Vec<Refusal>,
+    pub no_zone: Vec<Obstacle>,
 }
 
 /// What would become of one zone.
@@ -21,7 +21,7 @@ pub struct ZoneRehearsal {
     /// Objects that would have to record first what they own.
     pub recordings: Vec<Recording>,
     /// What would not be written.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<Obstacle>,
 }
 
 /// A record that would come or go.
@@ -44,7 +44,7 @@ pub struct Recording {
 
 /// An object of which something would not be written, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct Obstacle {
     /// The object.
     pub object: Id,
     /// Why, for its author.
