@@ -155,16 +155,17 @@ fn warn(object: &Id, ctx: &Context, message: String) {
     }
 }
 
-/// The same in the log. What a server or a zone does to all objects alike is told of that one.
+/// The same in the log. What a server or a zone does to all objects alike is told of that one, and what is held
+/// by the engine.
 fn log(object: &Id, event_type: EventType, main: &Condition) {
     let (reason, why) = (main.reason.as_str(), &*main.message);
     let shared = [
+        Reason::Held,
         Reason::ServerUnreachable,
         Reason::ServerBehind,
         Reason::ZoneNotReady,
     ];
-    let is_held = main.reason == Reason::Held && role(object.kind) != Role::Zone;
-    let is_shared = is_held || shared.contains(&main.reason);
+    let is_shared = shared.contains(&main.reason);
     match event_type {
         EventType::Normal => tracing::info!(%object, reason, why, "an object is as declared"),
         EventType::Warning if is_shared => {

@@ -90,7 +90,6 @@ pub(super) async fn write_report(
     let ready = &said[0];
     events::emit_change(object, ctx, ready);
     if let Some(guarded) = guarded.filter(|_| is_news) {
-        tracing::warn!(%object, reason = %guarded.reason, message = guarded.message, "held");
         events::push(object, ctx, EventType::Warning, guarded);
     }
     let main = MainCondition::of(ready);

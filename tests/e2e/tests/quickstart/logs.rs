@@ -1,17 +1,36 @@
 //! Logs tell the story: one line for what happened, and none at rest.
 
+use std::fs;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use crate::machine::{Machine, Process, Server, program, until};
+use crate::losses::signal;
+use crate::machine::{Machine, PATIENCE, Process, Server, program, until};
 
 crate::cases!(
     each_commit_is_one_line_of_json,
     the_last_words_are_json_too,
     no_colours_go_into_a_pipe,
 );
+
+/// Cases with a server that is a process of its own.
+pub(crate) fn named_cases() -> Vec<crate::Case> {
+    vec![(
+        "quickstart::logs::silent_servers_and_held_plans_are_one_line_each",
+        silent_servers_and_held_plans_are_one_line_each,
+    )]
+}
+
+const PAGE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../docs/running-on-kubernetes.md"
+);
+
+/// What is said once of a plan that is held.
+const HELD: &str = "a plan that removes too much is held; the zone's condition Guarded says how to let \
+                    it through";
 
 const RECORD: &str = "\
 apiVersion: bindy.firestoned.io/v1beta1
@@ -97,6 +116,118 @@ fn each_commit_is_one_line_of_json(server: Server) -> Result<()> {
         said(&lines, "an object is not as declared").len() == 1,
         "{lines:?}"
     );
+    Ok(())
+}
+
+/// A zone with so many records.
+fn crowd(count: usize) -> String {
+    let zone = "\
+apiVersion: bindy.firestoned.io/v1beta1
+kind: DNSZone
+metadata: {name: many}
+spec: {zoneName: many.example, recordsFrom: [{selector: {matchLabels: {zone: many}}}]}
+";
+    let record = RECORD.replace("example-com", "many");
+    let records = (0..count).map(|number| record.replace("story", &format!("h{number}")));
+    let records: Vec<String> = records.collect();
+    format!("{zone}---\n{}", records.join("---\n"))
+}
+
+fn log(machine: &mut Machine) -> Result<Vec<Value>> {
+    lines(machine.process()?)
+}
+
+/// Waits for a line and returns its fields.
+fn told(machine: &mut Machine, message: &str) -> Result<Value> {
+    until(message, || {
+        let lines = log(machine)?;
+        let line = said(&lines, message).first().map(|&line| line.clone());
+        Ok(line)
+    })
+}
+
+fn silent_servers_and_held_plans_are_one_line_each(server: Server) -> Result<()> {
+    let mut machine = Machine::idle(server)?;
+    machine.extra.push("--log-format=json".to_owned());
+    machine.start()?;
+    machine.apply(&crowd(12), &[])?;
+    let patience = format!("--timeout={}s", PATIENCE.as_secs());
+    machine.kubectl(&[
+        "wait",
+        "--for=condition=Ready",
+        "arecords",
+        "--all",
+        &patience,
+    ])?;
+    machine.kubectl(&["delete", "arecords", "--all", "--wait=false"])?;
+    until("what is left is held", || {
+        let reasons = "jsonpath={.items[*].status.conditions[?(@.type=='Ready')].reason}";
+        let reasons = machine.kubectl(&["get", "arecords", "-o", reasons])?;
+        Ok(reasons
+            .split(' ')
+            .all(|reason| reason == "Held")
+            .then_some(()))
+    })?;
+    let held = told(&mut machine, HELD)?;
+    ensure!(
+        held["zone"] == "many.example." && held["removals"].is_u64(),
+        "{held}"
+    );
+    until("it is let through", || {
+        let guarded = "jsonpath={.status.conditions[?(@.type=='Guarded')].message}";
+        let said = machine.kubectl(&["get", "dnszone/many", "-o", guarded])?;
+        if let Some(leave) = said
+            .split(' ')
+            .find(|word| word.starts_with("bindery.dev/"))
+        {
+            machine.kubectl(&["annotate", "--overwrite", "dnszone/many", leave])?;
+        }
+        let left = machine.kubectl(&["get", "arecords", "-o", "name"])?;
+        Ok(left.is_empty().then_some(()))
+    })?;
+    told(&mut machine, "no plan is held any longer")?;
+    signal(&machine, "named", "STOP")?;
+    let silent = told(&mut machine, "the name server does not answer");
+    signal(&machine, "named", "CONT")?;
+    let silent = silent?;
+    let address = format!("127.0.0.1:{}", machine.dns);
+    ensure!(
+        silent["server"] == address && silent["fault"].is_string(),
+        "{silent}"
+    );
+    told(&mut machine, "the name server answers again")?;
+    let lines = log(&mut machine)?;
+    let once = [
+        HELD,
+        "no plan is held any longer",
+        "the name server does not answer",
+    ];
+    for message in once {
+        let count = said(&lines, message).len();
+        ensure!(count == 1, "{count} lines say {message:?}: {lines:?}");
+    }
+    let is_told_again = |line: &&Value| line["fields"]["reason"] == "Held";
+    let again = lines.iter().find(is_told_again);
+    ensure!(again.is_none(), "what is held is told twice: {again:?}");
+    every_line_is_on_the_page(&lines)
+}
+
+/// The page lists what is said while Bindery works; what it says of its own start is not among that.
+fn every_line_is_on_the_page(lines: &[Value]) -> Result<()> {
+    let page = fs::read_to_string(PAGE).context(PAGE)?;
+    let rows = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let rows: Vec<&str> = rows.map(|row| row.trim_end_matches('…')).collect();
+    for line in lines {
+        let message = line["fields"]["message"].as_str().unwrap_or_default();
+        let target = line["target"].as_str().unwrap_or_default();
+        let is_work = ["bindery_engine", "bindery_kube"]
+            .iter()
+            .any(|one| target.starts_with(one));
+        let is_listed = rows.iter().any(|row| message.starts_with(row));
+        ensure!(!is_work || is_listed, "{message:?} is not in {PAGE}");
+    }
     Ok(())
 }
 

@@ -129,7 +129,7 @@ fn a_zone_with_an_odd_name_is_served_and_deleted(server: Server) -> Result<()> {
 }
 
 /// The folder of a `named`, and what ends or stops it.
-fn signal(machine: &Machine, folder: &str, signal: &str) -> Result<()> {
+pub(crate) fn signal(machine: &Machine, folder: &str, signal: &str) -> Result<()> {
     let path = machine.data().join(folder).join("named.pid");
     let pid = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     text(&run("kill", &["-s", signal, pid.trim()])?).map(drop)
