@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use bindery_core::zones::{
-    ClaimStatus, Hosting, Limits, SerialFloor, Tenancy, ZoneDeclaration, ZoneState,
+    ClaimStatus, Going, Hosting, Limits, SerialFloor, Tenancy, ZoneDeclaration, ZoneState,
 };
 use bindery_core::{
     Adoption, Claim, Declaration, Group, Id, Kind, Name, ObjectRef, Record, RecordData, RecordKey,
@@ -152,5 +152,6 @@ fn declaration(zone: &str, apex: &Name, number: usize) -> Result<Declaration> {
         }],
         had: Vec::new(),
         adoption: Adoption::Refuse,
+        going: Going::Asked,
     })
 }

@@ -152,6 +152,12 @@ mod tests {
                 words.any(|one| one == word)
             };
             assert!(has(permissions, &plural), "deploy/rbac.yaml: {plural}");
+            let definition = format!("{plural}.{}", (row.resource)().group);
+            let mut names = permissions.split(|c: char| c.is_whitespace() || "[],".contains(c));
+            assert!(
+                names.any(|one| one == definition),
+                "deploy/rbac.yaml: {definition}"
+            );
             let status = format!("{plural}/status");
             assert!(has(permissions, &status), "deploy/rbac.yaml: {status}");
             assert!(has(backup, &plural), "docs/backup.md: {plural}");

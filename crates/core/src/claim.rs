@@ -6,6 +6,7 @@ use crate::{
     name::Name,
     object::Id,
     record::{Record, RecordData, RecordKey},
+    zones::Going,
 };
 
 /// One object's wish for one record set in one zone.
@@ -59,6 +60,8 @@ pub struct Declaration {
     pub had: Vec<RecordKey>,
     /// Whether it may take over sets that others wrote.
     pub adoption: Adoption,
+    /// By whose word goes what it may have in DNS and does not ask for.
+    pub going: Going,
 }
 
 /// Of so many claims at most it is found out quickly enough, without a list, whether a line is among
@@ -75,6 +78,7 @@ pub(crate) struct Kept {
     pub(crate) claims: Box<[Claim]>,
     lines: Lines,
     pub(crate) adoption: Adoption,
+    pub(crate) going: Going,
 }
 
 /// The lines that an object carries.
@@ -98,6 +102,7 @@ impl Kept {
             published,
             had: _,
             adoption,
+            going,
         } = declaration;
         let mut kept = Self {
             owner,
@@ -107,6 +112,7 @@ impl Kept {
             claims: claims.into(),
             lines: Lines::Asked,
             adoption,
+            going,
         };
         kept.lines = kept.list(published);
         kept
@@ -148,6 +154,7 @@ impl Kept {
         self.claims == other.claims
             && self.lines == other.lines
             && self.adoption == other.adoption
+            && self.going == other.going
             && self.since == other.since
     }
 
@@ -215,6 +222,7 @@ mod tests {
             published: carries.iter().map(record).collect(),
             had: Vec::new(),
             adoption: Adoption::Refuse,
+            going: Going::Asked,
         })
     }
 

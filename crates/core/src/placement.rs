@@ -113,6 +113,7 @@ mod tests {
         Kind,
         claim::Adoption,
         fault::{Fault, FaultKind},
+        zones::Going,
     };
 
     fn www() -> Id {
@@ -135,6 +136,7 @@ mod tests {
                 published: Vec::new(),
                 had: Vec::new(),
                 adoption: Adoption::Refuse,
+                going: Going::Asked,
             };
             (of(group), declaration)
         };

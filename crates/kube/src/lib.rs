@@ -7,6 +7,7 @@
 
 mod cluster;
 mod context;
+mod deletions;
 mod events;
 mod metrics;
 mod object_counts;

@@ -14,7 +14,7 @@ mod report;
 
 use bindery_core::{Group, RecordKey};
 use bindery_engine::work::Requeue;
-use bindery_sources::{Decision, Id, Meta};
+use bindery_sources::{Decision, Id, Life, Meta, NextAct};
 
 use crate::context::Context;
 use crate::reconcile::{Next, ROUNDS_MAX};
@@ -65,7 +65,8 @@ pub(crate) fn declare_known(object: &Id, ctx: &Context) {
         let state = ctx.state();
         plan::plan(validate(observe(object, &state)))
     };
-    if let Plan::Submit(declarations, content) = plan {
+    // Of one that is being deleted it is not known yet why; until then nothing of it goes.
+    if let Plan::Submit(declarations, content) | Plan::Ask(declarations, content) = plan {
         apply::submit(object, ctx, declarations, content);
     }
 }
@@ -89,9 +90,17 @@ fn validate(observed: Observed<'_>) -> Option<Valid<'_>> {
         let found = known.binary_search_by(|(one, known)| (one, known).cmp(&(group, key)));
         found.is_ok()
     };
-    let decision = observed
-        .state
-        .catalog
-        .decide(observed.object, &is_available)?;
+    let catalog = &observed.state.catalog;
+    let mut decision = catalog.decide(observed.object, &is_available)?;
+    let is_deleting = observed
+        .meta
+        .is_some_and(|meta| meta.life == Life::Deleting);
+    if let (NextAct::Declare(declarations), true) = (&mut decision.next, is_deleting) {
+        let cause = observed.progress.and_then(Progress::cause);
+        let going = catalog.going(observed.object, cause);
+        for (_, declaration) in declarations {
+            declaration.going = going;
+        }
+    }
     Some(Valid { observed, decision })
 }

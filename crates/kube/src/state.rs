@@ -8,11 +8,12 @@ use bindery_core::zones::{ClaimReceipt, ClaimStatus, Receipt, Withdrawal, ZoneRe
 use bindery_core::{
     Backoff, Failures, Group, Kind, ObjectRef, RecordKey, Serial, SmallSet, Uid, ZoneKey, compact,
 };
-use bindery_sources::{Catalog, Groups, Id, Meta, Object};
+use bindery_sources::{Catalog, Cause, Groups, Id, Life, Meta, Object};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::cluster::Watched;
+use crate::deletions::Deletions;
 use crate::events::LastEvent;
 use crate::status::{MainCondition, ObservedStatus, StatusCache};
 use crate::zone::ZoneProgress;
@@ -31,6 +32,8 @@ pub(crate) struct State {
     pub(crate) members: BTreeMap<Id, Members>,
     /// The newest serial that the status of each zone object tells.
     pub(crate) serials: BTreeMap<Id, Serial>,
+    /// How deletions of publishing objects came about.
+    pub(crate) deletions: Deletions,
 }
 
 /// How far one object is.
@@ -66,6 +69,8 @@ struct InProgress {
     mended: u32,
     /// How often what others wrote over was put right, and when it may be again.
     mending: Option<(Failures, Instant)>,
+    /// As the how manieth its deletion was seen, and how it came about, once that was asked.
+    deletion: Option<(u64, Option<Cause>)>,
 }
 
 /// How long to wait before what others wrote over is put right once more: two writers that contradict each
@@ -125,6 +130,22 @@ impl Progress {
         })
     }
 
+    /// As the how manieth its deletion was seen.
+    pub(crate) fn deletion_seen(&self) -> u64 {
+        let deletion = self.work.as_ref().and_then(|way| way.deletion);
+        deletion.map_or(0, |(seen, _)| seen)
+    }
+
+    /// How its deletion came about, once that was asked.
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        self.work.as_ref()?.deletion?.1
+    }
+
+    /// Notes how its deletion came about.
+    pub(crate) fn set_cause(&mut self, cause: Cause) {
+        self.update_in_progress(|way| way.deletion.get_or_insert((0, None)).1 = Some(cause));
+    }
+
     /// Notes how often sets of it were put right, and returns what was noted before.
     pub(crate) fn mended(&mut self, times: u32) -> u32 {
         if times == 0 && self.work.is_none() {
@@ -160,6 +181,7 @@ impl InProgress {
         self.available.is_empty()
             && self.since.is_none()
             && self.grace.is_none()
+            && self.deletion.is_none()
             && self.mended == 0
             && self
                 .mending
@@ -236,11 +258,16 @@ impl State {
         let id = Id::clone(&object.meta.object);
         let known = self.catalog.meta(&id).map(|meta| meta.generation);
         let is_new = known != Some(object.meta.generation);
+        let is_deleting = object.meta.life == Life::Deleting;
         let mut affected = self.catalog.upsert(object);
         let Some(id) = self.catalog.meta(&id).map(|meta| Id::clone(&meta.object)) else {
             return affected;
         };
         let progress = self.progress.entry(Id::clone(&id)).or_default();
+        if is_deleting {
+            let seen = self.deletions.number();
+            progress.update_in_progress(|way| _ = way.deletion.get_or_insert((seen, None)));
+        }
         if is_new {
             progress.update_in_progress(|way| way.since = since);
         }

@@ -1,5 +1,10 @@
 //! How the deletion of an object came about.
 
+use bindery_core::{ObjectRef, zones::Going};
+
+use crate::catalog::Catalog;
+use crate::meta::Meta;
+
 /// Whether something that an object belongs to is to stay, as far as one may look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stays {
@@ -35,6 +40,30 @@ impl Cause {
             (Stays::Yes, Stays::Yes) => Self::ByName,
             (Stays::Unknown, _) | (_, Stays::Unknown) => Self::Unknown,
         }
+    }
+}
+
+impl Catalog {
+    /// By whose word goes what an object that is being deleted has in DNS. One that goes with its namespace
+    /// goes by its author's word, unless a zone that it is in goes with the same namespace: then that zone's
+    /// fate is decided first.
+    #[must_use]
+    pub fn going(&self, object: &ObjectRef, cause: Option<Cause>) -> Going {
+        match cause {
+            None => Going::Unsaid,
+            Some(Cause::WithDefinition) => Going::Along,
+            Some(Cause::WithNamespace) if self.is_beside_its_zone(object) => Going::Along,
+            Some(Cause::WithNamespace | Cause::ByName | Cause::Unknown) => Going::Asked,
+        }
+    }
+
+    fn is_beside_its_zone(&self, object: &ObjectRef) -> bool {
+        let lines = self.meta(object).map(Meta::owned_records);
+        lines.into_iter().flatten().any(|(group, line)| {
+            let mut suffixes = line.name.suffixes();
+            let zone = suffixes.find_map(|suffix| self.zones.serving(suffix, Some(&group)));
+            zone.is_some_and(|zone| zone.meta.object.namespace == object.namespace)
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use bindery_api::{DeclaredEndpoint, DesiredRecord, DesiredZone};
 use bindery_core::{
     Claim, Declaration, Group, GroupDeclaration, Id, Name, ObjectRef, Problem, Record, RecordData,
-    RecordKey, RecordType, ZoneKey, reason::Reason,
+    RecordKey, RecordType, ZoneKey, reason::Reason, zones::Going,
 };
 
 use crate::catalog::{Catalog, EndpointEntry, RecordEntry};
@@ -467,6 +467,7 @@ fn parts(
         published: Vec::new(),
         had: Vec::new(),
         adoption: meta.adoption,
+        going: Going::Asked,
     };
     let had = meta.confirmed(&lines);
     for (group, claim) in claims {

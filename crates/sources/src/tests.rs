@@ -4,13 +4,13 @@ mod clusters;
 mod properties;
 mod rehearsal;
 
-use bindery_core::{Kind, ObjectRef, Record};
+use bindery_core::{Kind, ObjectRef, Record, zones::Going};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use crate::meta::PUBLISHED;
 use crate::seal::seal;
-use crate::{Catalog, Decision, Groups, Meta, NextAct, Object, Precedence};
+use crate::{Catalog, Cause, Decision, Groups, Meta, NextAct, Object, Precedence};
 
 /// Reads manifests as an API server would give them out: each line of text is one object,
 /// `KIND name@created {metadata} {spec}` in flow YAML.
@@ -293,6 +293,25 @@ fn an_endpoint_goes_to_the_longest_zone_whatever_its_namespace() {
     assert_eq!(said.len(), 4);
     for one in expected {
         assert!(said.contains(&one.to_owned()), "{one} in {said:?}");
+    }
+}
+
+#[test]
+fn an_object_goes_along_with_its_definition_or_with_the_namespace_of_its_zone() {
+    let elsewhere = ZONE.replace("example@5", "other/example@5");
+    for (zone, with_namespace) in [(ZONE, Going::Along), (&elsewhere, Going::Asked)] {
+        let catalog = catalog(&[zone, WWW_HELD]);
+        let www = find(&catalog, Kind::ARecord, "www");
+        let rows = [
+            (None, Going::Unsaid),
+            (Some(Cause::ByName), Going::Asked),
+            (Some(Cause::Unknown), Going::Asked),
+            (Some(Cause::WithNamespace), with_namespace),
+            (Some(Cause::WithDefinition), Going::Along),
+        ];
+        for (cause, going) in rows {
+            assert_eq!(catalog.going(&www, cause), going, "{cause:?}");
+        }
     }
 }
 

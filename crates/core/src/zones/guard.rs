@@ -7,7 +7,7 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::{Zone, Zones, all_types, noted::Memory};
+use super::{Going, Zone, Zones, all_types, noted::Memory};
 use crate::{
     fault::{Fault, FaultKind},
     name::Name,
@@ -34,6 +34,8 @@ const PLANS_MAX: usize = 100;
 pub(super) struct Guard {
     /// Sets whose removal is held, and as the how manieth.
     pub(super) held: BTreeMap<RecordKey, u64>,
+    /// Those of them that something else takes along.
+    along: BTreeSet<RecordKey>,
     /// How many were ever held.
     count: u64,
     /// What stands for all that were ever held, in their order, each with the serial at that time. It
@@ -67,6 +69,8 @@ pub struct HeldPlan {
     pub total: usize,
     /// How many of them others wrote.
     pub foreign: usize,
+    /// How many of them nobody asked to remove: something else takes their object along.
+    pub along: usize,
     /// Some of them.
     pub shown: Vec<RecordKey>,
 }
@@ -86,15 +90,24 @@ pub(super) enum Pass {
     /// It may go.
     Go,
     /// It is held until its author says that it is meant.
-    Hold,
-    /// It has to be written down first.
+    Hold(Excess),
+    /// It has to be written down first, or nobody knows yet by whose word it is to go.
     Wait,
+}
+
+/// Why a removal is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Excess {
+    /// Too much would go at once, or what the zone cannot be without.
+    TooMuch,
+    /// Something else takes its object along.
+    Along,
 }
 
 impl Guard {
     /// Notes that a set is wanted again.
     pub(super) fn want(&mut self, key: &RecordKey) {
-        self.held.remove(key);
+        self.unhold(key);
         self.passed.remove(key);
         self.recent.remove(key);
         self.memory.want(key);
@@ -102,7 +115,7 @@ impl Guard {
 
     /// Notes that a set is gone.
     pub(super) fn lose(&mut self, key: &RecordKey, now: Duration) {
-        self.held.remove(key);
+        self.unhold(key);
         if !self.passed.remove(key) {
             self.recent.insert(key.clone(), now);
         }
@@ -117,6 +130,11 @@ impl Guard {
     fn recent(&mut self, now: Duration) -> usize {
         self.recent.retain(|_, at| *at + WINDOW >= now);
         self.recent.len() + self.memory.count_before(now)
+    }
+
+    fn unhold(&mut self, key: &RecordKey) {
+        self.held.remove(key);
+        self.along.remove(key);
     }
 
     fn hold(&mut self, key: &RecordKey, serial: u32) {
@@ -177,6 +195,7 @@ impl Zone {
             removals: held.len(),
             total: self.children.all_actual().len(),
             foreign: held.keys().filter(|key| self.foreign.contains(key)).count(),
+            along: self.guard.along.len(),
             shown: held.keys().take(SHOWN_MAX).cloned().collect(),
         })
     }
@@ -212,6 +231,7 @@ impl Zone {
         let released = self.guard.held.extract_if(.., |_, at| *at <= count);
         let released: Vec<RecordKey> = released.map(|(key, _)| key).collect();
         for key in released {
+            self.guard.along.remove(&key);
             self.children.reconsider(key.clone());
             self.guard.passed.insert(key);
         }
@@ -219,6 +239,7 @@ impl Zone {
 
     /// Looks anew at everything that is held.
     pub(super) fn reconsider(&mut self) {
+        self.guard.along.clear();
         for (key, _) in std::mem::take(&mut self.guard.held) {
             self.children.reconsider(key);
         }
@@ -235,6 +256,7 @@ impl Zones {
         now: Duration,
         too_much: &mut Option<bool>,
     ) -> Pass {
+        let going = self.leave_of(key);
         let Some(zone) = self.known.get_mut(name) else {
             return Pass::Go;
         };
@@ -244,16 +266,26 @@ impl Zones {
         }
         let is_apex_ns = key.rtype == RecordType::Ns && key.name == *name;
         let has_servers = is_apex_ns && zone.children.desired(key).is_some();
-        if has_servers || (!is_apex_ns && !zone.is_unwanted(&key.name)) {
+        if going == Going::Unsaid {
+            return Pass::Wait;
+        }
+        let is_along = going == Going::Along;
+        if has_servers || (!is_along && !is_apex_ns && !zone.is_unwanted(&key.name)) {
             return Pass::Go;
         }
         let hold = is_apex_ns
+            || is_along
             || zone.is_going()
             || *too_much.get_or_insert_with(|| zone.removes_too_much(name, now));
         let pass = if hold && !zone.guard.memory.has_passed(key) {
             let serial = zone.serial.map_or(0, |serial| serial.0);
             zone.guard.hold(key, serial);
-            Pass::Hold
+            if is_along {
+                zone.guard.along.insert(key.clone());
+                Pass::Hold(Excess::Along)
+            } else {
+                Pass::Hold(Excess::TooMuch)
+            }
         } else if zone.guard.memory.permits(key, now) {
             return Pass::Go;
         } else {
@@ -261,6 +293,18 @@ impl Zones {
         };
         self.zone_news.insert(name.clone());
         pass
+    }
+
+    /// By whose word a set goes: of several objects that had it, the one that is asked least counts.
+    fn leave_of(&self, key: &RecordKey) -> Going {
+        let owners = self.leftovers.get(key).into_iter().flatten();
+        let words = owners.filter_map(|owner| Some(self.owners.get(owner)?.going));
+        let words: Vec<Going> = words.collect();
+        let least = [Going::Unsaid, Going::Along].into_iter();
+        least
+            .into_iter()
+            .find(|going| words.contains(going))
+            .unwrap_or(Going::Asked)
     }
 }
 
@@ -290,14 +334,20 @@ impl Zone {
 }
 
 /// What an object is told whose removal is held.
-pub(super) fn held_fault(zone: &Name) -> Fault {
-    Fault::new(
-        FaultKind::Held,
-        format!(
-            "too much would go from {zone} at once, so it is held: see the condition Guarded of \
-             its DNSZone, which says how to let it through"
-        ),
-    )
+pub(super) fn held_fault(zone: &Name, excess: Excess) -> Fault {
+    let why = match excess {
+        Excess::TooMuch => format!("too much would go from {zone} at once"),
+        Excess::Along => {
+            "its namespace, or the definition of its kind, is being deleted, which nobody's word on \
+             its records is"
+                .to_owned()
+        }
+    };
+    let message = format!(
+        "{why}, so it is held: see the condition Guarded of the DNSZone of {zone}, which says how \
+         to let it through"
+    );
+    Fault::new(FaultKind::Held, message)
 }
 
 #[cfg(test)]

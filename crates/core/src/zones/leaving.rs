@@ -125,6 +125,7 @@ impl Zone {
             removals: lost.len(),
             total: self.children.all_actual().len(),
             foreign: lost.iter().filter(|key| is_foreign(key)).count(),
+            along: 0,
             shown: lost.into_iter().take(SHOWN_MAX).cloned().collect(),
         })
     }

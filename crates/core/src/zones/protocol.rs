@@ -63,8 +63,8 @@ pub enum SerialFloor {
     Told(Serial),
 }
 
-/// By whose word a zone is to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// By whose word a zone is to go, or what an object has in one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Going {
     /// Its author asked for exactly this. What others wrote into it goes only with leave.
     Asked,

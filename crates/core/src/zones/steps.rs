@@ -323,8 +323,8 @@ impl Zones {
     ) -> bool {
         match self.guard(name, key, now, &mut filling.too_much) {
             Pass::Go => true,
-            Pass::Hold => {
-                let status = ClaimStatus::Failing(held_fault(name));
+            Pass::Hold(excess) => {
+                let status = ClaimStatus::Failing(held_fault(name, excess));
                 self.quarantine(name, key, &status, None);
                 false
             }

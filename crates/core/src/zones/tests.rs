@@ -23,7 +23,7 @@ use crate::{
     RecordData, RecordKey, RecordSet, RecordType, Serial,
 };
 
-use super::Tenancy;
+use super::{Going, Tenancy};
 use crate::{
     delta::Delta,
     fleet::{FollowerAction, FollowerTask},
@@ -345,6 +345,7 @@ fn declare(owner: &str, since: i64, asks: &str, carries: &str) -> Declaration {
         published,
         had: Vec::new(),
         adoption: Adoption::Refuse,
+        going: Going::Asked,
     }
 }
 

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::plan::Plan;
 use super::report::Report;
 use crate::context::Context;
+use crate::deletions::note_cause;
 use crate::reconcile::Applied;
 use crate::state::Submission;
 
@@ -35,6 +36,10 @@ pub(super) async fn apply(object: &Id, ctx: &Context, plan: Plan) -> Applied<Box
         Plan::WriteMetadata(patch) => match tamper_backoff(object, ctx) {
             Some(requeue) => Applied::Waits(requeue),
             None => write_metadata(object, ctx, &patch).await,
+        },
+        Plan::Ask(..) => match note_cause(object, ctx).await {
+            Ok(()) => Applied::Changed,
+            Err(error) => Applied::Failed(error),
         },
         Plan::Submit(declarations, content) => {
             submit(object, ctx, declarations, content);

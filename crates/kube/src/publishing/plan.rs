@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use bindery_core::zones::Going;
 use bindery_core::{Adoption, GroupDeclaration};
 use bindery_sources::{Decision, Life, MetadataPatch, NextAct};
 
@@ -17,6 +18,8 @@ pub(super) enum Plan {
     WriteMetadata(MetadataPatch),
     /// What it no longer owns is gone from DNS, which its metadata is to say.
     CleanUp(MetadataPatch),
+    /// How its deletion came about has to be asked before this goes to the engine.
+    Ask(Vec<GroupDeclaration>, u64),
     /// Its claims go to the engine; the number stands for their content.
     Submit(Vec<GroupDeclaration>, u64),
     /// Its author is to be told.
@@ -39,6 +42,9 @@ pub(super) fn plan(valid: Option<Valid<'_>>) -> Plan {
         (NextAct::WriteMetadata(patch), _) => Plan::WriteMetadata(patch.clone()),
         (NextAct::AwaitAuthor, Submission::Withheld(reported)) if reported == content => Plan::Rest,
         (NextAct::AwaitAuthor, _) => Plan::Report(Box::new(Report::withheld(valid, content))),
+        (NextAct::Declare(declarations), _) if is_unsaid(declarations) => {
+            Plan::Ask(declarations.clone(), content)
+        }
         (NextAct::Declare(_), Submission::Declared(declared)) if declared == content => {
             match (receipt, meta.map(|meta| meta.life)) {
                 // What vanished has no status; it is only waited for.
@@ -56,6 +62,12 @@ pub(super) fn plan(valid: Option<Valid<'_>>) -> Plan {
         }
         (NextAct::Declare(declarations), _) => Plan::Submit(declarations.clone(), content),
     }
+}
+
+/// Whether something is to go, and nobody knows yet by whose word.
+fn is_unsaid(declarations: &[GroupDeclaration]) -> bool {
+    let mut parts = declarations.iter().map(|(_, declaration)| declaration);
+    parts.any(|one| one.going == Going::Unsaid && !one.published.is_empty())
 }
 
 /// A number for what an object claims and what is reported about it.
@@ -85,6 +97,7 @@ fn content(decision: &Decision, generation: i64) -> u64 {
         "published".hash(&mut hasher);
         declaration.published.hash(&mut hasher);
         declaration.since.hash(&mut hasher);
+        declaration.going.hash(&mut hasher);
         (declaration.adoption == Adoption::Take).hash(&mut hasher);
     }
     hasher.finish()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bindery_core::ZoneKey;
 use bindery_core::zones::{Hosting, Noted, Tenancy, ZoneDeclaration};
 use bindery_engine::work::Requeue;
-use bindery_sources::{Cause, Id, Meta, MetadataPatch};
+use bindery_sources::{Id, Meta, MetadataPatch};
 
 use super::observe::{Observed, ZoneRequest};
 use super::plan::{Plan, Valid};
@@ -14,6 +14,7 @@ use super::report::write_report;
 use super::{Note, hosts};
 use crate::cluster::Error;
 use crate::context::{Context, Management};
+use crate::deletions::fetch_cause;
 use crate::reconcile::Applied;
 
 /// Carries out what is to be done.
@@ -50,11 +51,10 @@ pub(super) async fn apply(
 ///
 /// Cancellation: nothing was written; the next reconcile asks again.
 async fn ask(object: &Id, ctx: &Context) -> Result<(), Error> {
-    let namespace = ctx.cluster.fetch_namespace(object).await?;
-    let definition = ctx.cluster.fetch_definition(object).await?;
+    let cause = fetch_cause(object, ctx).await?;
     let mut state = ctx.state();
     let progress = state.zones.entry(Id::clone(object)).or_default();
-    progress.cause = Some(Cause::of(namespace, definition));
+    progress.cause = Some(cause);
     Ok(())
 }
 

@@ -130,8 +130,10 @@ fn held(zone: &ZoneKey, plan: &HeldPlan, observed: &Observed) -> String {
     let sets = format!("{}{more}", sets.join(", "));
     let what = match plan.scope {
         Scope::Sets => format!(
-            "removing {} of {} record sets is held: {sets}",
-            plan.removals, plan.total
+            "removing {} of {} record sets is held{}: {sets}",
+            plan.removals,
+            plan.total,
+            along(plan)
         ),
         Scope::Zone => format!(
             "{}, so {zone} is kept and served with its {} record sets, {} of which Bindery did not \
@@ -145,6 +147,17 @@ fn held(zone: &ZoneKey, plan: &HeldPlan, observed: &Observed) -> String {
     format!(
         "{what}; if that is meant, kubectl annotate -n {} dnszone {} {ALLOW_PLAN}={} --overwrite",
         object.namespace, object.name, plan.digest
+    )
+}
+
+/// Of what is held, how much goes along with something else.
+fn along(plan: &HeldPlan) -> String {
+    if plan.along == 0 {
+        return String::new();
+    }
+    format!(
+        ", {} of which go with a namespace, or the definition of a kind, that is being deleted",
+        plan.along
     )
 }
 

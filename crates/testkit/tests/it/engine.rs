@@ -12,7 +12,7 @@ use std::{
 use bindery_core::{
     Adoption, Claim, Declaration, Group, GroupDeclaration, Id, Kind, Name, ObjectRef, Record,
     RecordKey, Role, ServerInfo, ZoneKey,
-    zones::{ClaimStatus, Hosting, Limits, Receipt, SerialFloor, Tenancy, ZoneDeclaration},
+    zones::{ClaimStatus, Going, Hosting, Limits, Receipt, SerialFloor, Tenancy, ZoneDeclaration},
 };
 use bindery_engine::{Engine, Receipts, ServerHandle, Servers};
 use bindery_testkit::{FakeNameServer, Fate, Faultless, Faults, Operation};
@@ -105,6 +105,7 @@ fn declaration(owner: &str, line: &str) -> Vec<GroupDeclaration> {
         published: vec![record],
         had: Vec::new(),
         adoption: Adoption::Refuse,
+        going: Going::Asked,
     };
     vec![(Group::UNNAMED, declaration)]
 }

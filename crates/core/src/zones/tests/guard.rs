@@ -447,3 +447,50 @@ fn what_is_changed_on_its_way_is_not_removed() {
     world.settle();
     assert_eq!((world.lines().len(), held(&world)), (29, None));
 }
+
+#[test]
+fn what_something_else_takes_along_is_held_however_little_it_is() {
+    let mut world = with_hosts(3);
+    let leave = |world: &mut World, going| {
+        world.zones.declare(Declaration {
+            going,
+            ..declare("h1", 2, "", &host(1))
+        });
+        world.settle();
+    };
+    // Before it is known by whose word it goes, it neither goes nor is held.
+    leave(&mut world, Going::Unsaid);
+    assert_eq!((world.lines().len(), held(&world)), (3, None));
+    leave(&mut world, Going::Along);
+    let plan = held(&world).expect("nobody asked for it");
+    assert_eq!((plan.removals, plan.along, world.lines().len()), (1, 1, 3));
+    let event = world.zones.event(&object("h1")).expect("it is told");
+    let said = format!("{:?}", event.withdrawal);
+    assert!(said.contains("is being deleted"), "{said}");
+    // Its author says that it is meant, by the digest or by deleting it.
+    let mut named = with_hosts(3);
+    leave(&mut named, Going::Along);
+    let digest = held(&named).map(|plan| plan.digest.into());
+    named.zones.declare_zone(ZoneDeclaration {
+        allowed: digest,
+        ..zone_declaration(Hosting::Elsewhere)
+    });
+    named.settle();
+    assert_eq!((named.lines().len(), held(&named)), (2, None));
+    leave(&mut world, Going::Asked);
+    assert_eq!((world.lines().len(), held(&world)), (2, None));
+}
+
+#[test]
+fn what_is_wanted_again_is_held_no_longer() {
+    let mut world = with_hosts(3);
+    world.zones.declare(Declaration {
+        going: Going::Along,
+        ..declare("h1", 2, "", &host(1))
+    });
+    world.settle();
+    assert_eq!(held(&world).map(|plan| plan.along), Some(1));
+    world.zones.declare(declare("again", 3, &host(1), ""));
+    world.settle();
+    assert_eq!((world.lines().len(), held(&world)), (3, None));
+}

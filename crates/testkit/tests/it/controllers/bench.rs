@@ -358,8 +358,22 @@ impl Bench {
 /// Asks until there is an answer, for a while.
 /// A client of the API for somebody who may do everything but some requests.
 pub(super) fn refusing(api: &EmbeddedApi, refused: Refused) -> Client {
+    answering(api, refused, StatusCode::FORBIDDEN)
+}
+
+/// A client of the API that does not find some of what it asks for.
+pub(super) fn missing(api: &EmbeddedApi, refused: Refused) -> Client {
+    answering(api, refused, StatusCode::NOT_FOUND)
+}
+
+fn answering(api: &EmbeddedApi, refused: Refused, code: StatusCode) -> Client {
     let inner = api.service();
-    Client::new(Refusing { inner, refused }, "default")
+    let client = Refusing {
+        inner,
+        refused,
+        code,
+    };
+    Client::new(client, "default")
 }
 
 /// A client of the API whose answers to written statuses come late, though they are carried out at once.
@@ -404,6 +418,7 @@ type Refused = fn(&Method, &str) -> bool;
 struct Refusing {
     inner: ApiService,
     refused: Refused,
+    code: StatusCode,
 }
 
 impl Service<Request<kube::client::Body>> for Refusing {
@@ -416,17 +431,17 @@ impl Service<Request<kube::client::Body>> for Refusing {
     }
 
     fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
-        let mut inner = self.inner.clone();
+        let (mut inner, code) = (self.inner.clone(), self.code);
         let is_refused = (self.refused)(request.method(), request.uri().path());
         Box::pin(async move {
             if is_refused {
                 let status = serde_json::json!({
                     "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                    "reason": "Forbidden", "message": "not you", "code": 403,
+                    "reason": code.canonical_reason(), "message": "not you", "code": code.as_u16(),
                 });
                 let body = Full::from(status.to_string());
                 let mut response = Response::new(Either::Right(body));
-                *response.status_mut() = StatusCode::FORBIDDEN;
+                *response.status_mut() = code;
                 return Ok(response);
             }
             let response = inner.call(request).await?;

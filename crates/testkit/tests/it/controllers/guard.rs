@@ -8,8 +8,17 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::json;
 
-use super::bench::{Bench, WWW, WWW_LINE, ZONE, name, records, refusing};
+use super::bench::{Bench, WWW, WWW_LINE, ZONE, missing, name, records, refusing};
 
+const SHOP: &str = "\
+apiVersion: externaldns.k8s.io/v1alpha1
+kind: DNSEndpoint
+metadata: {name: shop, namespace: default}
+spec:
+  endpoints:
+  - {dnsName: shop.example.com, recordType: A, recordTTL: 60, targets: [192.0.2.10]}
+";
+const SHOP_LINE: &str = "shop.example.com. 60 IN A 192.0.2.10";
 const THEIRS: &str = "theirs.example.com. 60 IN A 198.51.100.9";
 
 /// A machine with a served zone, a record of ours and one of others in it.
@@ -142,6 +151,78 @@ async fn a_zone_with_data_in_it_does_not_go_with_the_definition_of_its_kind() {
     let_through(&bench, "DNSZone/example").await;
     bench.settle().await;
     assert!(bench.server.content(&name("example.com")).is_none());
+}
+
+/// A real cluster deletes the objects of a namespace kind by kind.
+#[tokio::test(start_paused = true)]
+async fn records_that_go_with_the_namespace_of_their_zone_wait_for_its_fate() {
+    let is_namespace = |_: &Method, path: &str| path == "/api/v1/namespaces/team";
+    let client = move |api: &EmbeddedApi| missing(api, is_namespace);
+    let mut bench = Bench::behind(Management::Managed, client).await;
+    bench.start();
+    in_team(&bench).await;
+    bench.delete("team:ARecord/www").await;
+    let message = bench.until("team:ARecord/www", "Ready", "-Held").await;
+    assert!(
+        message.contains("its namespace, or the definition"),
+        "{message}"
+    );
+    let message = bench
+        .until("team:DNSZone/example", "Guarded", "+Held")
+        .await;
+    assert!(
+        message.contains("removing 1 of 4 record sets is held, 1 of which"),
+        "{message}"
+    );
+    stays(&mut bench, &[WWW_LINE]).await;
+    // Then it is the zone's turn.
+    bench.delete("team:DNSZone/example").await;
+    bench.settle().await;
+    let message = bench
+        .until("team:DNSZone/example", "Guarded", "+Held")
+        .await;
+    assert!(
+        message.contains("namespace team is being deleted"),
+        "{message}"
+    );
+    stays(&mut bench, &[WWW_LINE]).await;
+    let_through(&bench, "team:DNSZone/example").await;
+    bench.until_gone("team:DNSZone/example").await;
+    bench.until_gone("team:ARecord/www").await;
+    assert!(bench.server.content(&name("example.com")).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_goes_with_its_namespace_and_not_with_its_zone_goes() {
+    let is_namespace = |_: &Method, path: &str| path == "/api/v1/namespaces/default";
+    let client = move |api: &EmbeddedApi| missing(api, is_namespace);
+    let mut bench = Bench::behind(Management::Managed, client).await;
+    bench.start();
+    in_team(&bench).await;
+    bench.create(SHOP).await;
+    bench.until_lines(&[SHOP_LINE, WWW_LINE]).await;
+    bench.settle().await;
+    bench.delete("DNSEndpoint/shop").await;
+    bench.until_gone("DNSEndpoint/shop").await;
+    bench.until_lines(&[WWW_LINE]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_do_not_go_with_the_definition_of_their_kind() {
+    let mut bench = Bench::managed().await;
+    bench.create(ZONE).await;
+    bench.create(WWW).await;
+    bench.until_ready("ARecord/www").await;
+    let api: Api<CustomResourceDefinition> = Api::all(bench.client.clone());
+    api.delete("arecords.bindy.firestoned.io", &DeleteParams::default())
+        .await
+        .expect("it is there");
+    bench.until("ARecord/www", "Ready", "-Held").await;
+    stays(&mut bench, &[WWW_LINE]).await;
+    let_through(&bench, "DNSZone/example").await;
+    bench.until_lines(&[]).await;
+    bench.settle().await;
+    bench.until_ready("DNSZone/example").await;
 }
 
 #[tokio::test(start_paused = true)]
