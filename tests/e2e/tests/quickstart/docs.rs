@@ -1,14 +1,17 @@
 //! The manifests of the documentation, applied as they stand.
 
 use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::machine::{Machine, Server, until};
+use crate::machine::{Machine, Server, program, until};
 
 crate::cases!(
     the_manifests_of_zones_and_records_do_what_the_page_says,
     the_commands_of_backups_and_held_deletions_do_what_the_pages_say,
+    the_commands_of_upgrades_and_uninstalling_do_what_the_pages_say,
 );
 
 const PAGE: &str = concat!(
@@ -18,6 +21,8 @@ const PAGE: &str = concat!(
 
 const BACKUP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/backup.md");
 const HELD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/held-deletions.md");
+const UPGRADE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/upgrade.md");
+pub(crate) const UNINSTALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/uninstall.md");
 
 /// A zone and a record for pages that speak of a shop.
 const SHOP: &str = "\
@@ -32,27 +37,71 @@ metadata: {name: www, namespace: default, labels: {zone: shop}}
 spec: {name: www, ipv4Addresses: [192.0.2.1]}
 ";
 
-/// Runs the blocks of a page that are marked as shell, one after the other, each with what is done before it.
-fn run_page(machine: &Machine, page: &str, before: &[&dyn Fn() -> Result<()>]) -> Result<()> {
+/// The blocks of a page that are marked as shell.
+pub(crate) fn scripts(page: &str) -> Result<Vec<String>> {
     let text = fs::read_to_string(page).context(page.to_owned())?;
-    let blocks: Vec<&str> = text.split("```sh\n").skip(1).collect();
+    let blocks = text.split("```sh\n").skip(1);
+    let scripts = blocks.map(|block| block.split("```").next().unwrap_or_default().to_owned());
+    Ok(scripts.collect())
+}
+
+/// Runs a block of a page as a user would who has `bindery` and `kubectl`.
+pub(crate) fn run_script(script: &str, kubeconfig: &Path, folder: &Path) -> Result<()> {
+    let tools = [program()?.to_owned(), bindery_e2e::program::kubectl()?];
+    let tools = tools.iter().filter_map(|tool| tool.parent());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = tools
+        .map(Path::to_owned)
+        .chain(std::env::split_paths(&path));
+    let output = Command::new("bash")
+        .args(["-euo", "pipefail", "-c", script])
+        .env("KUBECONFIG", kubeconfig)
+        .env("PATH", std::env::join_paths(path)?)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{script}\n{said}");
+    Ok(())
+}
+
+/// Runs the blocks of a page, one after the other, each with what is done before it.
+fn run_page(machine: &Machine, page: &str, before: &[&dyn Fn() -> Result<()>]) -> Result<()> {
+    let scripts = scripts(page)?;
     ensure!(
-        blocks.len() == before.len(),
+        scripts.len() == before.len(),
         "{page} has {} blocks",
-        blocks.len()
+        scripts.len()
     );
-    for (block, prepare) in blocks.iter().zip(before) {
+    for (script, prepare) in scripts.iter().zip(before) {
         prepare()?;
-        let script = block.split("```").next().unwrap_or_default();
-        let output = std::process::Command::new("bash")
-            .args(["-euo", "pipefail", "-c", script])
-            .env("KUBECONFIG", machine.data().join("kubeconfig"))
-            .current_dir(machine.data())
-            .output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{script}\n{said}");
+        run_script(script, &machine.data().join("kubeconfig"), &machine.data())?;
     }
     Ok(())
+}
+
+/// That the names can stay is shown on a real cluster.
+fn the_commands_of_upgrades_and_uninstalling_do_what_the_pages_say(server: Server) -> Result<()> {
+    let mut machine = Machine::idle(server)?;
+    machine.start()?;
+    machine.apply(SHOP, &[])?;
+    machine.resolves(&["www.shop.example"], &["192.0.2.1"])?;
+    run_page(&machine, UPGRADE, &[&|| Ok(())])?;
+    machine.stop("TERM")?;
+    machine.start()?;
+    machine.resolves(&["www.shop.example"], &["192.0.2.1"])?;
+    let scripts = scripts(UNINSTALL)?;
+    let [_, go, definitions] = &scripts[..] else {
+        anyhow::bail!("the page has {} blocks", scripts.len());
+    };
+    let kubeconfig = machine.data().join("kubeconfig");
+    run_script(go, &kubeconfig, &machine.data())?;
+    until("no object is left", || {
+        let left = machine.kubectl(&["get", "dnszones,arecords", "-A", "-o", "name"])?;
+        Ok(left.is_empty().then_some(()))
+    })?;
+    machine.resolves(&["www.shop.example"], &[])?;
+    run_script(definitions, &kubeconfig, &machine.data())
 }
 
 fn the_commands_of_backups_and_held_deletions_do_what_the_pages_say(server: Server) -> Result<()> {

@@ -15,6 +15,7 @@ mod crash;
 mod docs;
 mod files;
 mod fleet;
+mod guard;
 mod kubectl;
 mod logs;
 mod losses;
@@ -90,8 +91,10 @@ fn trials() -> Vec<Trial> {
         (messages::cases(), Server::Builtin),
         (access::cases(), Server::Builtin),
         (cluster::cases(), Server::Named),
+        (guard::cases(), Server::Named),
         (permissions::cases(), Server::Named),
         (logs::cases(), Server::Builtin),
+        (logs::named_cases(), Server::Named),
         (secondaries::cases(), Server::Named),
         (losses::named_cases(), Server::Named),
     ];
