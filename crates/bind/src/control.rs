@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use super::host::on_disk;
 use super::listed::Listed;
-use super::rndc::{Rndc, RndcFault};
+use super::rndc::{Rndc, RndcFault, RndcReason};
 use super::{Options, zones};
 use bindery_dns::local::Replication;
 
@@ -133,7 +133,7 @@ impl Control {
     pub(super) async fn remove(&self, zone: &Name) -> Result<Option<AddedBy>, ControlFault> {
         match self.ask(zone, |waiting| &mut waiting.removing).await {
             Ok(way) => Ok(Some(way)),
-            Err(fault) if fault.says("not found") => Ok(None),
+            Err(fault) if fault.reason() == Some(RndcReason::NotFound) => Ok(None),
             Err(fault) => Err(fault),
         }
     }
@@ -182,8 +182,16 @@ impl ControlFault {
         matches!(self, Self::Command(RndcFault::Failed { .. }))
     }
 
-    pub(super) fn says(&self, part: &str) -> bool {
-        matches!(self, Self::Command(RndcFault::Failed { text }) if text.contains(part))
+    /// Why `named` does not do it, if it said so in a word that is known.
+    pub(super) fn reason(&self) -> Option<RndcReason> {
+        match self {
+            Self::Command(RndcFault::Failed { reason, .. }) => *reason,
+            Self::Command(
+                RndcFault::Connection { .. } | RndcFault::Signature | RndcFault::Malformed,
+            )
+            | Self::WriteList { .. }
+            | Self::Ended => None,
+        }
     }
 }
 
@@ -218,7 +226,7 @@ impl Channel {
         let command = zones::add_command(zone, &self.role, &self.key_name);
         match self.command(&command).await {
             Ok(()) => self.zone_count += 1,
-            Err(fault) if fault.says("already exists") => {}
+            Err(fault) if fault.reason() == Some(RndcReason::Exists) => {}
             Err(fault) => return Err(fault),
         }
         Ok(AddedBy::Command)

@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
 use super::control::{AddedBy, Control, ControlFault};
-use super::rndc::RndcFault;
+use super::rndc::{RndcFault, RndcReason};
 use super::zone_locks::ZoneLocks;
 use super::zones::{self, Files};
 use super::{Options, config};
@@ -98,13 +98,15 @@ impl Host {
         match self.inner.server.serial(zone).await {
             Ok(_) => Ok(State::Served),
             Err(fault) => match fault.kind {
-                FaultKind::NoSuchZone => Ok(State::Missing),
-                FaultKind::Refused(_) => Ok(State::Broken),
+                FaultKind::Missing => Ok(State::Missing),
+                FaultKind::Refused | FaultKind::ServerFailed => Ok(State::Broken),
                 FaultKind::Unreachable
                 | FaultKind::Lost
-                | FaultKind::Prerequisite(_)
-                | FaultKind::BadKey
-                | FaultKind::TooLong
+                | FaultKind::Throttled
+                | FaultKind::Denied
+                | FaultKind::Conflict
+                | FaultKind::Invalid
+                | FaultKind::TooLarge
                 | FaultKind::Malformed
                 | FaultKind::Behind
                 | FaultKind::Held => Err(fault),
@@ -174,7 +176,7 @@ impl Host {
             if Instant::now() > deadline {
                 let log = self.log();
                 let message = format!("named has not loaded zone {zone}; see {}", log.display());
-                return Err(Fault::new(FaultKind::Refused(2), message));
+                return Err(Fault::new(FaultKind::ServerFailed, message));
             }
             sleep(pause).await;
             pause = (pause * 2).min(LOAD_POLL_MAX);
@@ -187,7 +189,7 @@ impl Host {
         match self.inner.control.command(&zones::load_command(zone)).await {
             // It may be at it already, which takes time where a zone is large.
             Ok(()) => self.wait_until_loaded(zone).await.map(|()| Loading::Served),
-            Err(fault) if fault.says("dynamic zone") => {
+            Err(fault) if fault.reason() == Some(RndcReason::DynamicZone) => {
                 // A zone that takes updates is not loaded twice: it has been meanwhile.
                 self.wait_until_loaded(zone).await.map(|()| Loading::Served)
             }
@@ -285,7 +287,7 @@ impl Host {
                 FaultKind::Unreachable
             }
             ControlFault::WriteList { .. } | ControlFault::Command(RndcFault::Failed { .. }) => {
-                FaultKind::Refused(2)
+                FaultKind::ServerFailed
             }
             ControlFault::Command(RndcFault::Signature | RndcFault::Malformed) => {
                 FaultKind::Malformed
@@ -356,7 +358,7 @@ fn log_aside(zone: &Name, why: &str, kept: &[PathBuf]) {
 
 fn disk_fault(zone: &Name, what: &str, error: &io::Error) -> Fault {
     Fault::new(
-        FaultKind::Refused(2),
+        FaultKind::ServerFailed,
         format!("the file of zone {zone} could not be {what}: {error}"),
     )
 }

@@ -50,6 +50,8 @@ pub(super) enum RndcFault {
     Failed {
         /// What it said.
         text: String,
+        /// Why, where its word for it is known.
+        reason: Option<RndcReason>,
     },
     /// The answer is not from our `named`.
     #[error("the answer of the control channel has a wrong signature")]
@@ -57,6 +59,30 @@ pub(super) enum RndcFault {
     /// The answer cannot be read.
     #[error("the answer of the control channel cannot be read")]
     Malformed,
+}
+
+/// Why `named` does not do what a command asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RndcReason {
+    /// It has no such zone.
+    NotFound,
+    /// It has such a zone already.
+    Exists,
+    /// The zone takes updates, so it is not loaded over what it has.
+    DynamicZone,
+}
+
+impl RndcReason {
+    /// The reason that the field `err` of an answer names. It holds the fixed text of one of the result
+    /// codes of `named`, whose numbers differ from version to version.
+    fn of(error: &str) -> Option<Self> {
+        match error {
+            "not found" => Some(Self::NotFound),
+            "already exists" => Some(Self::Exists),
+            "dynamic zone" => Some(Self::DynamicZone),
+            _ => None,
+        }
+    }
 }
 
 /// A control channel; it connects when it is first used and again after a failure.
@@ -185,6 +211,7 @@ impl Answer {
         match self.result.as_deref() {
             None | Some("0") => Ok(()),
             Some(code) => {
+                let reason = self.error.as_deref().and_then(RndcReason::of);
                 let said = [self.error, self.text]
                     .into_iter()
                     .flatten()
@@ -194,7 +221,7 @@ impl Answer {
                 } else {
                     said.join(": ")
                 };
-                Err(RndcFault::Failed { text })
+                Err(RndcFault::Failed { text, reason })
             }
         }
     }

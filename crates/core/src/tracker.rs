@@ -13,5 +13,5 @@ mod schedule;
 pub use self::{
     children::{Children, InFlight, Quarantined},
     lifecycle::{Deletion, Drained, Lifecycle, ParentEnded, Phase, Signal, TRANSITIONS},
-    schedule::Schedule,
+    schedule::{Failure, Schedule},
 };

@@ -41,10 +41,10 @@ pub async fn send_changes(
             // Reading back tells what became of it. Nothing more is sent into the dark.
             sent.lost = Some((fault.clone(), keys(&batch).collect()));
             return give_up(sent, fault, &waiting);
-        } else if one_name && matches!(fault.kind, FaultKind::Prerequisite(_)) {
+        } else if one_name && fault.kind == FaultKind::Conflict {
             // Reading back tells what stands there instead.
             sent.to_verify.extend(keys(&batch));
-        } else if !fault.kind.may_be_one_set() {
+        } else if !fault.kind.may_be_one_child() {
             waiting.push(batch);
             return give_up(sent, fault, &waiting);
         } else if one_name {
@@ -73,7 +73,7 @@ fn give_up(mut sent: Sent, fault: Fault, waiting: &[Vec<Change>]) -> Sent {
 
 /// A message that never left or got no answer says nothing about how long answers take.
 fn is_answer(result: &Result<(), Fault>) -> bool {
-    let unanswered = [FaultKind::Unreachable, FaultKind::Lost, FaultKind::TooLong];
+    let unanswered = [FaultKind::Unreachable, FaultKind::Lost, FaultKind::TooLarge];
     let fault = result.as_ref().err();
     fault.is_none_or(|fault| !unanswered.contains(&fault.kind))
 }

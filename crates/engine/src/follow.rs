@@ -37,7 +37,7 @@ pub(crate) async fn open(
 ) -> Result<ZoneContent, Fault> {
     let Some(host) = &leader.host else {
         let message = "no server is managed here that could serve this zone";
-        return Err(Fault::new(FaultKind::NoSuchZone, message));
+        return Err(Fault::new(FaultKind::Missing, message));
     };
     let newest = newest(others, zone).await;
     let rescued = match newest {
@@ -99,7 +99,7 @@ pub(crate) async fn probe_follower(pair: Pair<'_>, zone: &Name) -> Result<Serial
         leader, follower, ..
     } = pair;
     match (follower.server.serial(zone).await, &follower.host) {
-        (Err(fault), Some(host)) if fault.kind == FaultKind::NoSuchZone => {
+        (Err(fault), Some(host)) if fault.kind == FaultKind::Missing => {
             // Handed over, it need not be fetched; without, the secondary fetches it when it can.
             let content = leader.server.transfer(zone).await;
             let content =
@@ -108,7 +108,7 @@ pub(crate) async fn probe_follower(pair: Pair<'_>, zone: &Name) -> Result<Serial
             host.create(zone, &content).await?;
             follower.server.serial(zone).await
         }
-        (serial, _) => serial.map_err(|fault| at(follower, &fault)),
+        (serial, _) => serial,
     }
 }
 
@@ -133,12 +133,6 @@ pub(crate) enum Synced {
 /// It ends with the leader's serial, unless somebody wrote there meanwhile; then the serials differ and
 /// the next round compares everything.
 pub(crate) async fn sync(pair: Pair<'_>, zone: &Name, known: Known) -> Result<Synced, Fault> {
-    sync_once(pair, zone, known)
-        .await
-        .map_err(|fault| at(pair.follower, &fault))
-}
-
-async fn sync_once(pair: Pair<'_>, zone: &Name, known: Known) -> Result<Synced, Fault> {
     let Pair {
         leader, follower, ..
     } = pair;
@@ -146,7 +140,7 @@ async fn sync_once(pair: Pair<'_>, zone: &Name, known: Known) -> Result<Synced, 
     let from = match (server.soa(zone).await, &follower.host) {
         (Ok(soa), _) => soa,
         // One that cannot be loaded is rebuilt as well.
-        (Err(fault), Some(host)) if has_nothing(&fault) => {
+        (Err(fault), Some(host)) if fault.kind.is_nothing_there() => {
             let content = leader.server.transfer(zone).await?;
             pair.check_turn()?;
             let records: Vec<Record> = content.records().collect();
@@ -284,7 +278,7 @@ async fn mirror(
 ) -> Result<Serial, Fault> {
     match server.mirror(zone, from, &steps).await {
         Ok(()) => Ok(serial_of(&steps.to)),
-        Err(fault) if fault.kind == FaultKind::TooLong => {
+        Err(fault) if fault.kind == FaultKind::TooLarge => {
             mirror_in_parts(server, zone, steps).await?;
             server.serial(zone).await
         }
@@ -324,21 +318,6 @@ pub(crate) fn renewal(soa: &Record) -> Change {
         add: vec![soa.data.clone()],
         ttl: soa.ttl,
     }
-}
-
-/// Whether a server has nothing of a zone to serve: it does not know it, or cannot load it (SERVFAIL).
-fn has_nothing(fault: &Fault) -> bool {
-    matches!(fault.kind, FaultKind::NoSuchZone | FaultKind::Refused(2))
-}
-
-/// A fault that says which server it is about.
-fn at(follower: &ServerHandle, fault: &Fault) -> Fault {
-    let info = &follower.info;
-    if fault.message.contains(&*info.address) {
-        return fault.clone();
-    }
-    let message = format!("{} {}: {fault}", info.role.as_str(), info.address);
-    Fault::new(fault.kind, message)
 }
 
 /// Single records that went and came, as changes of their sets.

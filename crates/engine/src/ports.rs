@@ -11,6 +11,8 @@ use futures::future::BoxFuture;
 ///
 /// Cancellation: dropping a future may leave an update applied or not; the engine never drops one
 /// except when the process ends, and reads the zone again when it starts.
+///
+/// Errors: the message of a fault names the server, since people read it beside those of others.
 pub trait NameServer: Send + Sync + 'static {
     /// Transfers a whole zone.
     fn transfer<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<ZoneContent, Fault>>;
@@ -25,7 +27,7 @@ pub trait NameServer: Send + Sync + 'static {
     /// Makes a zone here what it has become elsewhere, as ONE atomic message: from the SOA `from`,
     /// which must be the very one that it has here, to that of `steps`.
     ///
-    /// Limits: [`bindery_core::FaultKind::TooLong`] where the steps do not fit into one message.
+    /// Limits: [`bindery_core::FaultKind::TooLarge`] where the steps do not fit into one message.
     fn mirror<'a>(
         &'a self,
         zone: &'a Name,
@@ -41,7 +43,7 @@ pub trait NameServer: Send + Sync + 'static {
 
     /// Applies changes in the order given as ONE atomic message, with their preconditions.
     ///
-    /// Limits: [`bindery_core::FaultKind::TooLong`] where they do not fit into one message.
+    /// Limits: [`bindery_core::FaultKind::TooLarge`] where they do not fit into one message.
     fn update<'a>(
         &'a self,
         zone: &'a Name,

@@ -287,10 +287,8 @@ impl ZoneHost for BuiltinServer {
 }
 
 fn disk_fault(zone: &Name, what: &str, error: &io::Error) -> Fault {
-    Fault::new(
-        FaultKind::Refused(u16::from(rcode::SERVFAIL)),
-        format!("zone {zone} could not be {what} in the data folder: {error}"),
-    )
+    let message = format!("zone {zone} could not be {what} in the data folder: {error}");
+    Fault::new(FaultKind::ServerFailed, message).with_code(rcode::SERVFAIL)
 }
 
 /// The content of a new zone; nothing if it has no SOA at its apex or a record outside.

@@ -242,7 +242,8 @@ impl FakeNameServer {
     ) -> Result<(), Fault> {
         let content = self.find(zones, zone)?;
         if self.closed.load(Ordering::SeqCst) {
-            return Err(Fault::new(FaultKind::Refused(REFUSED), "REFUSED: closed"));
+            let fault = Fault::new(FaultKind::Refused, "REFUSED: closed");
+            return Err(fault.with_code(REFUSED));
         }
         for change in changes {
             check(content, change)?;
@@ -269,7 +270,7 @@ impl FakeNameServer {
     ) -> Result<&'a mut ZoneContent, Fault> {
         if self.damage().unloadable.contains(zone) {
             let message = format!("SERVFAIL: the zone {zone} is not loaded");
-            return Err(Fault::new(FaultKind::Refused(SERVFAIL), message));
+            return Err(Fault::new(FaultKind::ServerFailed, message).with_code(SERVFAIL));
         }
         find(zones, zone)
     }
@@ -315,10 +316,8 @@ impl NameServer for FakeNameServer {
         Box::pin(self.serve(Operation::Write, move |zones| {
             let content = self.find(zones, zone)?;
             if soa_of(zone, content)?.data != from.data {
-                return Err(Fault::new(
-                    FaultKind::Prerequisite(NXRRSET),
-                    "NXRRSET: the SOA is another",
-                ));
+                let message = "NXRRSET: the SOA is another";
+                return Err(Fault::new(FaultKind::Conflict, message).with_code(NXRRSET));
             }
             for record in &steps.removed {
                 put(content, record, Comes::No);

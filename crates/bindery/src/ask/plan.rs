@@ -185,7 +185,7 @@ async fn transfer_all(places: &[Place], keys: &TsigKeys) -> Transferred {
 
 /// Without a key most servers refuse transfers.
 fn with_advice(fault: Fault, key: Option<&Key>) -> Fault {
-    if key.is_some() || matches!(fault.kind, FaultKind::Unreachable | FaultKind::NoSuchZone) {
+    if key.is_some() || matches!(fault.kind, FaultKind::Unreachable | FaultKind::Missing) {
         return fault;
     }
     let message = format!(

@@ -7,6 +7,17 @@ use std::{
 
 use crate::backoff::{Backoff, Failures};
 
+/// How a key failed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Failure {
+    /// When.
+    pub now: Duration,
+    /// A number that spreads keys which failed together.
+    pub random: u64,
+    /// How long the other side asked to wait at least.
+    pub retry_after: Option<Duration>,
+}
+
 /// What is kept of a key that failed or that wakes later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Pause {
@@ -97,11 +108,20 @@ impl<K: Ord + Clone> Schedule<K> {
         }
     }
 
-    /// A key failed: it waits, longer with each failure in a row. `random` spreads keys that failed
-    /// together.
-    pub fn fail(&mut self, key: &K, policy: &Backoff, random: u64, now: Duration) {
+    /// A key failed: it waits, longer with each failure in a row, and as long as the other side asked.
+    pub fn fail(&mut self, key: &K, policy: &Backoff, failure: Failure) {
         let mut pause = self.pauses.get(key).copied().unwrap_or_default();
-        pause.not_before = now + pause.failures.fail(policy, random);
+        let wait = pause.failures.fail(policy, failure.random);
+        let wait = wait.max(failure.retry_after.unwrap_or_default());
+        pause.not_before = failure.now.saturating_add(wait);
+        self.keep(key, pause);
+    }
+
+    /// A key waits until something about it changes, and [`Self::succeed`] or [`Self::hasten`] says so:
+    /// trying the same again is in vain.
+    pub fn park(&mut self, key: &K) {
+        let mut pause = self.pauses.get(key).copied().unwrap_or_default();
+        pause.not_before = Duration::MAX;
         self.keep(key, pause);
     }
 

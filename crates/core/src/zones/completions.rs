@@ -9,7 +9,7 @@ use crate::{
     name::Name,
     object::Id,
     record::{RecordKey, Serial},
-    tracker::{Phase, Schedule},
+    tracker::{Failure, Phase, Schedule},
 };
 
 impl Zones {
@@ -116,7 +116,7 @@ impl Zones {
                 if opening
                     && zone.created_by_us
                     && zone.missing_since.is_none()
-                    && is_missing(&fault) =>
+                    && fault.kind.is_nothing_there() =>
             {
                 zone.lifecycle.fail();
                 zone.missing_since = Some(now);
@@ -125,11 +125,11 @@ impl Zones {
             Err(fault) => {
                 if opening {
                     zone.lifecycle.fail();
-                    if fault.kind == FaultKind::NoSuchZone && self.depart_missing(name) {
+                    if fault.kind == FaultKind::Missing && self.depart_missing(name) {
                         return;
                     }
-                } else if fault.kind == FaultKind::NoSuchZone
-                    || (zone.created_by_us && is_missing(&fault))
+                } else if fault.kind == FaultKind::Missing
+                    || (zone.created_by_us && fault.kind.is_nothing_there())
                 {
                     zone.vanish();
                 }
@@ -197,7 +197,7 @@ impl Zones {
                 return;
             };
             // A server that lost the zone has to be given it again.
-            zone.stale |= fault.kind == FaultKind::NoSuchZone;
+            zone.stale |= fault.kind == FaultKind::Missing;
             for key in &keys {
                 zone.children.complete(key);
             }
@@ -249,7 +249,12 @@ impl Zones {
             return;
         };
         let random = jitter_seed(name.as_wire());
-        self.schedule.fail(name, &retry, random, now);
+        let failure = Failure {
+            now,
+            random,
+            retry_after: fault.retry_after,
+        };
+        self.schedule.fail(name, &retry, failure);
         let news = zone.fault.as_ref() != Some(&fault);
         zone.fault = Some(fault);
         if news {
@@ -321,9 +326,4 @@ impl Zone {
         let ended = self.lifecycle.find_absent();
         self.children.restart(ended);
     }
-}
-
-/// Whether the server has nothing to serve: it does not know the zone, or lost its data.
-fn is_missing(fault: &Fault) -> bool {
-    matches!(fault.kind, FaultKind::NoSuchZone | FaultKind::Refused(2))
 }

@@ -93,7 +93,7 @@ impl Zones {
             Err(fault) => {
                 // A whole transfer tells, or the server lost the zone.
                 zone.stale = true;
-                if fault.kind == FaultKind::NoSuchZone {
+                if fault.kind == FaultKind::Missing {
                     zone.vanish();
                 }
                 self.zone_failed(name, fault, now);

@@ -194,7 +194,8 @@ impl Zones {
             Err(fault) => {
                 zone.stale = true;
                 if !zone.created_by_us
-                    && let (FaultKind::Refused(_), Some(serial)) = (fault.kind, zone.serial)
+                    && fault.kind.is_refusal()
+                    && let Some(serial) = zone.serial
                 {
                     zone.losses.give_up(serial);
                 }

@@ -47,6 +47,25 @@ pub enum ClaimStatus {
     Occluded(Cut),
 }
 
+impl ClaimStatus {
+    /// The fault behind it, if there is one.
+    pub(super) fn fault(&self) -> Option<&Fault> {
+        match self {
+            Self::ZoneNotReady(fault)
+            | Self::Rejected(fault)
+            | Self::Failing(fault)
+            | Self::Lagging(fault) => Some(fault),
+            Self::Queued
+            | Self::Admissible
+            | Self::Programmed(_)
+            | Self::NoZone
+            | Self::Conflict { .. }
+            | Self::NotOwned
+            | Self::Occluded(_) => None,
+        }
+    }
+}
+
 /// What became of one claim of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimReceipt {
@@ -418,7 +437,7 @@ fn remains(zone: &Zone, key: &RecordKey, record: &Record) -> Withdrawal {
     match &zone.fault {
         // A zone that the server does not have holds nothing. One that is ours is about to be made again,
         // with what other servers still have.
-        Some(fault) if unknown && fault.kind == FaultKind::NoSuchZone && !zone.created_by_us => {
+        Some(fault) if unknown && fault.kind == FaultKind::Missing && !zone.created_by_us => {
             Withdrawal::Done
         }
         Some(fault) => Withdrawal::Failing(fault.clone()),

@@ -413,8 +413,10 @@ impl Zones {
         let retry = self.limits.retry;
         if let Some(zone) = self.known.get_mut(name) {
             let random = jitter_seed(key.name.as_wire());
+            let asked = status.fault().and_then(|fault| fault.retry_after);
             zone.children.quarantine(key, status.clone(), |attempts| {
-                now.map_or(Duration::MAX, |now| now + retry.delay(attempts, random))
+                let wait = retry.delay(attempts, random).max(asked.unwrap_or_default());
+                now.map_or(Duration::MAX, |now| now + wait)
             });
         }
         self.touch_owners(key);

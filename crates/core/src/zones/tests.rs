@@ -137,9 +137,7 @@ impl World {
                 | Step::Verify(_)
                 | Step::Renew(_)
                 | Step::Rescue(_)
-                | Step::Follow(_) => {
-                    failed(step, &Fault::new(FaultKind::NoSuchZone, "no such zone"))
-                }
+                | Step::Follow(_) => failed(step, &Fault::new(FaultKind::Missing, "no such zone")),
             };
         };
         match step {

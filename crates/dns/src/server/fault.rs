@@ -46,14 +46,14 @@ impl Server {
 
     pub(super) fn too_long(&self) -> Fault {
         Fault::new(
-            FaultKind::TooLong,
+            FaultKind::TooLarge,
             format!("the message to {} would exceed 65535 bytes", self.address),
         )
     }
 
     pub(super) fn no_such_zone(&self, zone: &Name) -> Fault {
         Fault::new(
-            FaultKind::NoSuchZone,
+            FaultKind::Missing,
             format!(
                 "name server {} does not serve zone {zone}; add it there as a primary zone, or let \
                  it answer queries for it from here",
@@ -94,10 +94,8 @@ impl Server {
     /// An update was answered with an error.
     pub(super) fn update_refused(&self, zone: &Name, code: u8) -> Fault {
         let prerequisite = |what: &str| {
-            Fault::new(
-                FaultKind::Prerequisite(u16::from(code)),
-                format!("zone {zone} on {} has changed: {what}", self.address),
-            )
+            let message = format!("zone {zone} on {} has changed: {what}", self.address);
+            Fault::new(FaultKind::Conflict, message).with_code(code)
         };
         match code {
             rcode::YXRRSET => prerequisite("a record set exists that should not (YXRRSET)"),
@@ -128,14 +126,13 @@ impl Server {
     }
 
     fn refusal(&self, code: u8, what: &str) -> Fault {
-        Fault::new(
-            FaultKind::Refused(u16::from(code)),
-            format!(
-                "name server {} {what} ({})",
-                self.address,
-                rcode::name(code)
-            ),
-        )
+        let kind = match code {
+            rcode::SERVFAIL => FaultKind::ServerFailed,
+            _ => FaultKind::Refused,
+        };
+        let code_name = rcode::name(code);
+        let message = format!("name server {} {what} ({code_name})", self.address);
+        Fault::new(kind, message).with_code(code)
     }
 
     /// The signature of an answer does not hold, or the server did not accept ours.
@@ -177,7 +174,7 @@ impl Server {
                 format!("name server {server} signed its answer wrongly: {error}")
             }
         };
-        Fault::new(FaultKind::BadKey, message)
+        Fault::new(FaultKind::Denied, message)
     }
 
     /// Whether the kept connection is gone, so that asking again is asking anew.
@@ -188,11 +185,14 @@ impl Server {
                 // An overdue answer has had its time; a closed connection is worth another try.
                 kept.as_ref().is_some_and(|link| link.is_broken())
             }
-            FaultKind::Refused(_)
-            | FaultKind::Prerequisite(_)
-            | FaultKind::NoSuchZone
-            | FaultKind::BadKey
-            | FaultKind::TooLong
+            FaultKind::Throttled
+            | FaultKind::ServerFailed
+            | FaultKind::Refused
+            | FaultKind::Denied
+            | FaultKind::Conflict
+            | FaultKind::Missing
+            | FaultKind::Invalid
+            | FaultKind::TooLarge
             | FaultKind::Malformed
             | FaultKind::Behind
             | FaultKind::Held => false,

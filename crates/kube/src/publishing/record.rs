@@ -153,7 +153,7 @@ pub(crate) fn refusal(outcome: &ClaimReceipt) -> Result<(), (Reason, String)> {
             format!("zone {zone} is not served yet, or no longer"),
         )),
         ClaimStatus::ZoneNotReady(fault) => {
-            let reason = if fault.kind == FaultKind::NoSuchZone {
+            let reason = if fault.kind == FaultKind::Missing {
                 Reason::ZoneNotFound
             } else {
                 Reason::ZoneNotReady

@@ -410,12 +410,14 @@ fn ready(observed: &Observed) -> Option<Statement> {
 
 fn reason(fault: &Fault) -> Reason {
     match fault.kind {
-        FaultKind::NoSuchZone => Reason::ZoneNotFound,
+        FaultKind::Missing => Reason::ZoneNotFound,
         FaultKind::Unreachable | FaultKind::Lost => Reason::ServerUnreachable,
-        FaultKind::Refused(_) | FaultKind::BadKey => Reason::ServerRefused,
+        FaultKind::Refused | FaultKind::ServerFailed | FaultKind::Denied | FaultKind::Throttled => {
+            Reason::ServerRefused
+        }
         FaultKind::Behind => Reason::ServerBehind,
         FaultKind::Held => Reason::Held,
-        FaultKind::Prerequisite(_) | FaultKind::TooLong | FaultKind::Malformed => {
+        FaultKind::Conflict | FaultKind::Invalid | FaultKind::TooLarge | FaultKind::Malformed => {
             Reason::ReconcileFailed
         }
     }
@@ -427,7 +429,7 @@ fn advice(fault: &Fault, config: Option<&GroupConfig>) -> String {
             management: Management::External,
             primary,
             adoption: bindery_core::Adoption::Refuse,
-        }) if fault.kind == FaultKind::NoSuchZone => format!(
+        }) if fault.kind == FaultKind::Missing => format!(
             "the server {primary} does not have the zone: create it there, open to updates and transfers \
              with Bindery's key; it becomes ready by itself ({fault})"
         ),

@@ -21,7 +21,7 @@ pub(super) fn find<'a>(
     let message = format!("the server does not have the zone {zone}; create it there");
     zones
         .get_mut(zone)
-        .ok_or_else(|| Fault::new(FaultKind::NoSuchZone, message))
+        .ok_or_else(|| Fault::new(FaultKind::Missing, message))
 }
 
 pub(super) fn soa_of(zone: &Name, content: &ZoneContent) -> Result<Record, Fault> {
@@ -50,10 +50,8 @@ pub(super) fn advance(content: &mut ZoneContent, serial: Serial) {
 /// `refused` are not accepted.
 pub(super) fn check(content: &ZoneContent, change: &Change) -> Result<(), Fault> {
     if change.key.name.labels().any(|label| label == b"refused") {
-        return Err(Fault::new(
-            FaultKind::Refused(REFUSED),
-            "REFUSED: not allowed by policy",
-        ));
+        let fault = Fault::new(FaultKind::Refused, "REFUSED: not allowed by policy");
+        return Err(fault.with_code(REFUSED));
     }
     if content.meets(change) {
         return Ok(());
@@ -62,7 +60,7 @@ pub(super) fn check(content: &ZoneContent, change: &Change) -> Result<(), Fault>
         Expect::Absent => (YXRRSET, "YXRRSET: the set exists"),
         Expect::Exactly(_) | Expect::Anything => (NXRRSET, "NXRRSET: the set is another"),
     };
-    Err(Fault::new(FaultKind::Prerequisite(code), message))
+    Err(Fault::new(FaultKind::Conflict, message).with_code(code))
 }
 
 /// Removes one record, or adds it, whatever stands there.

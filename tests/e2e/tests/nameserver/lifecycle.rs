@@ -86,7 +86,7 @@ async fn a_deleted_zone_is_refused(scene: Scene) -> Result<()> {
         .await
         .err()
         .context("still served")?;
-    ensure!(fault.kind == FaultKind::NoSuchZone, "{fault:?}");
+    ensure!(fault.kind == FaultKind::Missing, "{fault:?}");
     Ok(())
 }
 
@@ -236,7 +236,7 @@ async fn a_deleted_zone_stays_deleted_after_a_restart(scene: Scene) -> Result<()
         .await
         .err()
         .context("it came back")?;
-    ensure!(fault.kind == FaultKind::NoSuchZone, "{fault:?}");
+    ensure!(fault.kind == FaultKind::Missing, "{fault:?}");
     server.create(&zone, &scene::records(&zone)).await?;
     ensure!(client(address).serial(&zone).await?.0 == 100);
     server.stop().await

@@ -96,7 +96,7 @@ impl Many {
 
     async fn is_missing(&self, zone: &Name) -> bool {
         let serial = self.client().serial(zone).await;
-        serial.is_err_and(|fault| fault.kind == FaultKind::NoSuchZone)
+        serial.is_err_and(|fault| fault.kind == FaultKind::Missing)
     }
 
     /// The zones that are on the list.

@@ -52,7 +52,7 @@ async fn a_transfer_without_the_key_is_refused(scene: Scene) -> Result<()> {
         .await
         .err()
         .context("transferred")?;
-    ensure!(fault.kind == FaultKind::Refused(5), "{fault:?}");
+    ensure!(fault.is(FaultKind::Refused, rcode::REFUSED), "{fault:?}");
     ensure!(fault.message.contains("allow-transfer"), "{fault}");
     Ok(())
 }

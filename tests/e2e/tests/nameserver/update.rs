@@ -122,7 +122,7 @@ async fn refused_with(scene: &Scene, client: Server, word: &str) -> Result<()> {
         .err()
         .context("accepted")?;
     ensure!(
-        fault.kind == FaultKind::BadKey && fault.message.contains(word),
+        fault.kind == FaultKind::Denied && fault.message.contains(word),
         "{fault:?}"
     );
     Ok(())
@@ -166,7 +166,7 @@ async fn a_clock_that_is_off_is_badtime(scene: Scene) -> Result<()> {
         .await
         .err()
         .context("accepted")?;
-    ensure!(fault.kind == FaultKind::BadKey, "{fault:?}");
+    ensure!(fault.kind == FaultKind::Denied, "{fault:?}");
     ensure!(
         fault.message.contains("BADTIME") && fault.message.contains("300"),
         "{fault}"
@@ -178,13 +178,13 @@ async fn a_zone_that_is_not_there_is_told_apart(scene: Scene) -> Result<()> {
     let other = Name::parse("other.test.")?;
     let client = scene.client();
     let update = client.update(&other, &[]).await.err().context("accepted")?;
-    ensure!(update.kind == FaultKind::NoSuchZone, "{update:?}");
+    ensure!(update.kind == FaultKind::Missing, "{update:?}");
     let serial = client.serial(&other).await.err().context("accepted")?;
-    ensure!(serial.kind == FaultKind::NoSuchZone, "{serial:?}");
+    ensure!(serial.kind == FaultKind::Missing, "{serial:?}");
     let transfer = client.transfer(&other).await.err().context("accepted")?;
-    ensure!(transfer.kind == FaultKind::NoSuchZone, "{transfer:?}");
+    ensure!(transfer.kind == FaultKind::Missing, "{transfer:?}");
     let read = client.read(&other, &[]).await.err().context("accepted")?;
-    ensure!(read.kind == FaultKind::NoSuchZone, "{read:?}");
+    ensure!(read.kind == FaultKind::Missing, "{read:?}");
     Ok(())
 }
 

@@ -11,12 +11,20 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
+fn at(now: u64) -> Failure {
+    let now = seconds(now);
+    Failure {
+        now,
+        ..Failure::default()
+    }
+}
+
 #[test]
 fn a_key_that_fails_waits_longer_each_time_until_it_succeeds() {
     let mut schedule = Schedule::<&str>::default();
     let mut waits = Vec::new();
     for _ in 0..4 {
-        schedule.fail(&"a", &POLICY, 0, seconds(100));
+        schedule.fail(&"a", &POLICY, at(100));
         let until = schedule.retry_at(&"a").expect("it failed");
         assert!(schedule.is_due(&"a", until) && schedule.is_due(&"b", Duration::ZERO));
         assert!(!schedule.is_due(&"a", until.saturating_sub(Duration::from_nanos(1))));
@@ -25,17 +33,43 @@ fn a_key_that_fails_waits_longer_each_time_until_it_succeeds() {
     assert_eq!(waits, [1, 2, 4, 4]);
     schedule.succeed(&"a");
     assert_eq!(schedule.retry_at(&"a"), None);
-    schedule.fail(&"a", &POLICY, 0, seconds(100));
+    schedule.fail(&"a", &POLICY, at(100));
     assert_eq!(schedule.retry_at(&"a"), Some(seconds(101)));
+}
+
+#[test]
+fn the_other_side_may_ask_for_a_longer_wait_but_not_for_a_shorter_one() {
+    let mut schedule = Schedule::<&str>::default();
+    for (asked, until) in [(30, 130), (1, 102), (0, 104)] {
+        let retry_after = Some(seconds(asked));
+        let failure = Failure {
+            retry_after,
+            ..at(100)
+        };
+        schedule.fail(&"a", &POLICY, failure);
+        assert_eq!(schedule.retry_at(&"a"), Some(seconds(until)));
+    }
+}
+
+#[test]
+fn a_parked_key_waits_until_something_changes() {
+    let mut schedule = Schedule::<&str>::default();
+    schedule.fail(&"a", &POLICY, at(0));
+    schedule.park(&"a");
+    schedule.set_wake(&"a", [seconds(1)], [], Duration::ZERO);
+    assert_eq!(schedule.next_wake(), None);
+    assert!(!schedule.is_due(&"a", seconds(1_000_000)));
+    schedule.hasten(&"a");
+    assert!(schedule.is_due(&"a", Duration::ZERO));
 }
 
 #[test]
 fn a_key_that_is_hastened_is_due_and_its_failures_still_count() {
     let mut schedule = Schedule::<&str>::default();
-    schedule.fail(&"a", &POLICY, 0, seconds(100));
+    schedule.fail(&"a", &POLICY, at(100));
     schedule.hasten(&"a");
     assert!(schedule.is_due(&"a", Duration::ZERO));
-    schedule.fail(&"a", &POLICY, 0, seconds(100));
+    schedule.fail(&"a", &POLICY, at(100));
     assert_eq!(schedule.retry_at(&"a"), Some(seconds(102)));
 }
 
@@ -53,7 +87,7 @@ fn a_key_wakes_at_the_first_time_that_is_not_past() {
 #[test]
 fn what_has_nothing_to_do_with_a_failure_does_not_wait_for_it() {
     let mut schedule = Schedule::<&str>::default();
-    schedule.fail(&"a", &POLICY, 0, seconds(9));
+    schedule.fail(&"a", &POLICY, at(9));
     schedule.set_wake(&"a", [seconds(1)], [], Duration::ZERO);
     assert_eq!(schedule.next_wake(), Some(seconds(10)));
     schedule.set_wake(&"a", [seconds(1)], [seconds(3)], Duration::ZERO);
@@ -64,7 +98,7 @@ fn what_has_nothing_to_do_with_a_failure_does_not_wait_for_it() {
 fn of_a_key_that_is_forgotten_nothing_is_left() {
     let mut schedule = Schedule::<&str>::default();
     schedule.push("a");
-    schedule.fail(&"a", &POLICY, 0, Duration::ZERO);
+    schedule.fail(&"a", &POLICY, at(0));
     schedule.set_wake(&"a", [seconds(1)], [], Duration::ZERO);
     schedule.forget(&"a");
     assert_eq!((schedule.next_wake(), schedule.take()), (None, Vec::new()));
@@ -113,7 +147,9 @@ proptest! {
                     due.clear();
                 }
                 Act::Fail(key, random) => {
-                    schedule.fail(&key, &POLICY, random, now);
+                    let retry_after = None;
+                    let failure = Failure { now, random, retry_after };
+                    schedule.fail(&key, &POLICY, failure);
                     let wait = schedule.retry_at(&key).map(|at| at.saturating_sub(now));
                     prop_assert!(wait.is_some_and(|wait| wait >= seconds(1) && wait <= POLICY.max));
                 }

@@ -42,11 +42,11 @@ fn unreachable() -> Fault {
 }
 
 fn servfail() -> Fault {
-    Fault::new(FaultKind::Refused(2), "SERVFAIL")
+    Fault::new(FaultKind::ServerFailed, "SERVFAIL")
 }
 
 fn missing() -> Fault {
-    Fault::new(FaultKind::NoSuchZone, "no such zone")
+    Fault::new(FaultKind::Missing, "no such zone")
 }
 
 /// A world at rest, with limits of its own.
@@ -288,7 +288,7 @@ fn a_set_that_is_refused_is_tried_later_and_later() {
         };
         let refused = changes
             .into_iter()
-            .map(|change| (change.key, Fault::new(FaultKind::Refused(5), "REFUSED")));
+            .map(|change| (change.key, Fault::new(FaultKind::Refused, "REFUSED")));
         let sent = Sent {
             refused: refused.collect(),
             ..Sent::default()

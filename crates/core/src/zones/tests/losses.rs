@@ -389,7 +389,7 @@ fn only_of_a_zone_of_others_a_serial_that_nobody_may_write_is_left_alone() {
         world.zones.declare(declare("www", 1, WWW, ""));
         world.pass(Duration::from_secs(5));
         world.server.insert(name(ZONE), backup);
-        world.refusal = Some(Fault::new(FaultKind::Refused(5), "not allowed"));
+        world.refusal = Some(Fault::new(FaultKind::Refused, "not allowed"));
         world.pass(Duration::from_mins(2));
         assert!(world.has(WWW));
         assert_eq!(state(&world) == ZoneState::Ready, is_left);
