@@ -17,7 +17,7 @@ use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    behind::Behind, metrics::Metrics, queue::KeyedQueue, runner::Runner, servers::Servers,
+    behind::Behind, metrics::Metrics, queue::KeyedQueue, servers::Servers, zone_driver::run_group,
 };
 
 /// What a listener is told: level, not edge. A newer event of the same object replaces one that was
@@ -351,8 +351,8 @@ async fn run(shared: Arc<Shared>, limits: Limits, stop: CancellationToken) {
     let mut runners = FuturesUnordered::new();
     loop {
         for (group, ()) in shared.new_groups.take(usize::MAX) {
-            let runner = Runner::new(Arc::clone(&shared), group, limits, started);
-            runners.push(runner.run(stop.clone()));
+            let running = (started, stop.clone());
+            runners.push(run_group(Arc::clone(&shared), group, limits, running));
         }
         tokio::select! {
             biased;

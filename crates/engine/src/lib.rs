@@ -1,11 +1,13 @@
-//! The running engine: it carries out the steps that the pure state machine of zones asks for.
+//! The running engine: it carries out the steps that a pure state machine asks for, that of zones today.
 //!
 //! It owns queues, group commit, bisecting, verification and receipts. It must *never* open a
 //! socket, know a Kubernetes type, or decide what a record set should be: servers are reached
 //! through [`ports`], decisions are made in `bindery-core`.
 
+pub mod machine;
 pub mod ports;
 pub mod queue;
+pub mod runner;
 pub mod work;
 
 mod behind;
@@ -17,14 +19,15 @@ mod metrics;
 mod monitor;
 mod probe;
 mod reach;
-mod runner;
 mod servers;
 mod story;
 pub mod supervisor;
 mod terms;
+mod zone_driver;
 
 pub use commit::send_changes;
 pub use engine::{Engine, Receipts, ZoneReceipts};
 pub use histogram::{Distribution, Histogram};
 pub use metrics::Metrics;
 pub use servers::{ServerHandle, Servers};
+pub use zone_driver::ZoneNews;
