@@ -3,6 +3,7 @@
 //! Inputs are declarations and completions of steps, outputs are steps to carry out and events to
 //! tell. Nothing here waits, writes or looks at a clock: `now` is given, as time since any start.
 
+mod activity;
 mod completions;
 mod cuts;
 mod drift;

@@ -122,6 +122,25 @@ pub enum Step {
     Close,
 }
 
+impl Step {
+    /// Its name, as it stands in the table of activities.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Open(_) => "Open",
+            Self::Read => "Read",
+            Self::ReadChanges(..) => "ReadChanges",
+            Self::Check => "Check",
+            Self::Commit(_) => "Commit",
+            Self::Verify(_) => "Verify",
+            Self::Renew(_) => "Renew",
+            Self::Rescue(_) => "Rescue",
+            Self::Follow(_) => "Follow",
+            Self::Close => "Close",
+        }
+    }
+}
+
 /// What became of an update, set by set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sent {

@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    ClaimStatus, Hosting, Step, Zone, Zones, all_types,
+    ClaimStatus, Hosting, Step, Zone, Zones,
+    activity::Activity,
+    all_types,
     guard::{Pass, held_fault},
     mending::excludes,
     own::raise,
@@ -21,7 +23,7 @@ use crate::{
 const UNVERIFIED_MAX: usize = 5_000;
 
 /// How long a zone that is about to be created waits for objects to carry what they ask for.
-const ADMISSION_MAX: Duration = Duration::from_secs(1);
+pub(super) const ADMISSION_MAX: Duration = Duration::from_secs(1);
 
 /// Updates of one zone on their way at a time. A second one leaves only full, so that a flood finds the
 /// server never idle and everything else shares one message.
@@ -95,6 +97,7 @@ impl Zones {
     fn step(&mut self, name: &Name, now: Duration) -> Option<Step> {
         // Without a server that leads it, a zone waits.
         self.known.get(name)?.leader.as_ref()?;
+        // What was written and not read back is bounded, or a flood would put off every status.
         if self.known.get(name)?.children.to_verify_len() < UNVERIFIED_MAX
             && let Some(step) = self.write_step(name, now)
         {
@@ -108,38 +111,37 @@ impl Zones {
     }
 
     fn write_step(&mut self, name: &Name, now: Duration) -> Option<Step> {
-        let zone = self.known.get(name)?;
-        if zone.reading || !self.schedule.is_due(name, now) {
-            return None;
-        }
-        match zone.lifecycle.phase() {
-            Phase::NotStarted => self.open(name, now),
-            Phase::Created if zone.commits > 0 => self.pipeline(name, now),
-            Phase::Created => self.update(name, now),
-            Phase::DeletionPending => self.drain_and_delete(name, now),
-            Phase::CreationInProgress
-            | Phase::UpdateInProgress
-            | Phase::DeletionInProgress
-            | Phase::Gone => None,
-        }
+        let is_due = self.schedule.is_due(name, now);
+        let activity = self.known.get(name)?.activity(is_due, now);
+        let step = match activity {
+            Activity::Departing if self.depart_missing(name) => self.drain_and_delete(name, now),
+            Activity::Departing
+            | Activity::Leaderless
+            | Activity::Reading
+            | Activity::BackingOff
+            | Activity::Admitting
+            | Activity::Opening
+            | Activity::Landing
+            | Activity::Closing
+            | Activity::Gone => None,
+            Activity::Absent => self.open(name),
+            Activity::Stale | Activity::Drifted | Activity::Fallen => self.read_again(name),
+            Activity::Writing => self.pipeline(name, now),
+            Activity::Serving => self.update(name, now),
+            Activity::Draining => self.drain_and_delete(name, now),
+        };
+        debug_assert!(
+            step.as_ref().is_none_or(|step| activity.allows(step)),
+            "{activity:?} does not lead to {step:?}"
+        );
+        step
     }
 
     /// A zone that is not there yet: look first; where no server has it and it is ours to create, it is
     /// created with everything inside that its objects ask for.
-    fn open(&mut self, name: &Name, now: Duration) -> Option<Step> {
+    fn open(&mut self, name: &Name) -> Option<Step> {
         let zone = self.known.get_mut(name)?;
         let missing_since = zone.missing_since;
-        if missing_since.is_some() && zone.is_going() && (zone.fleet.is_empty() || !zone.has_soa())
-        {
-            // Other servers may have what the leader lost; where there are none, nothing is left.
-            let is_gone = self.depart_missing(name);
-            return is_gone.then(|| self.drain_and_delete(name, now)).flatten();
-        }
-        let zone = self.known.get_mut(name)?;
-        if missing_since.is_some_and(|since| now < since + ADMISSION_MAX) && !zone.asking.is_empty()
-        {
-            return None;
-        }
         let hosting = zone.declared.as_ref()?.hosting.clone();
         zone.created_by_us = matches!(hosting, Hosting::Served(_));
         zone.lifecycle.begin();
@@ -156,31 +158,23 @@ impl Zones {
         }))
     }
 
-    /// An open zone: read again if in doubt, else commit what waits, else look at the serial.
+    /// An open zone of which not everything is known: the whole of it is read where anything may be wrong,
+    /// what changed where others wrote, and what others have where the leader lost something.
+    fn read_again(&mut self, name: &Name) -> Option<Step> {
+        let zone = self.known.get_mut(name)?;
+        zone.reading = true;
+        let step = match (zone.stale, zone.drifted, zone.known_serial) {
+            (true, _, _) | (false, true, None) => Step::Read,
+            (false, true, Some(base)) => Step::ReadChanges(base, Vec::new()),
+            (false, false, _) => Step::Rescue(zone.serial?),
+        };
+        Some(step)
+    }
+
+    /// An open zone of which everything is known: commit what waits, else look at the serial.
     fn update(&mut self, name: &Name, now: Duration) -> Option<Step> {
         let check_interval = self.check_interval();
         let zone = self.known.get_mut(name)?;
-        if zone.stale {
-            if zone.children.has_in_flight() {
-                return None;
-            }
-            zone.reading = true;
-            return Some(Step::Read);
-        }
-        if zone.drifted {
-            if zone.children.has_in_flight() {
-                return None;
-            }
-            zone.reading = true;
-            return Some(match zone.known_serial {
-                Some(base) => Step::ReadChanges(base, Vec::new()),
-                None => Step::Read,
-            });
-        }
-        if let Some(serial) = zone.serial.filter(|_| zone.losses.asks()) {
-            zone.reading = true;
-            return Some(Step::Rescue(serial));
-        }
         zone.children.retry_due(now);
         if !zone.children.has_in_flight() && self.depart(name, now) {
             return self.drain_and_delete(name, now);
@@ -213,7 +207,7 @@ impl Zones {
         let full = self.limits.sets_per_message_max;
         let zone = self.known.get_mut(name)?;
         let waiting = zone.children.pending().take(full).count();
-        if zone.stale || zone.drifted || zone.commits >= COMMITS_MAX || waiting < full {
+        if zone.commits >= COMMITS_MAX || waiting < full {
             return None;
         }
         let changes = self.batch(name, now);
