@@ -12,6 +12,7 @@ pub mod work;
 
 mod behind;
 mod commit;
+mod completed;
 mod engine;
 mod follow;
 mod histogram;
@@ -26,6 +27,7 @@ mod terms;
 mod zone_driver;
 
 pub use commit::send_changes;
+pub use completed::Completed;
 pub use engine::{Engine, Receipts, ZoneReceipts};
 pub use histogram::{Distribution, Histogram};
 pub use metrics::Metrics;

@@ -1,13 +1,105 @@
 //! What the engine needs of the world, declared here and implemented by adapters.
+//!
+//! A [`Provider`] must read a zone and apply changes, and may have more capabilities;
+//! [`Completed`](crate::Completed) makes up for those that it lacks. A [`NameServer`] has all of them
+//! by itself.
+
+use std::collections::BTreeMap;
 
 use bindery_core::{
-    Change, Fault, Name, Record, RecordKey, Serial,
+    Change, Fault, Name, Record, RecordKey, RecordSet, Serial,
     delta::{Delta, Difference},
     zones::{ReadBack, ZoneContent},
 };
 use futures::future::BoxFuture;
 
-/// An authoritative name server that takes updates.
+/// Every record set of a zone.
+pub type ZoneSets = BTreeMap<RecordKey, RecordSet>;
+
+/// Whatever holds zones: a name server, the API of a DNS service, a webhook. The two methods without a
+/// default are all that it must have.
+///
+/// Cancellation: dropping a future may leave changes applied or not; the engine never drops one except
+/// when the process ends, and reads the zone again when it starts.
+///
+/// Errors: the message of a fault names the provider, since people read it beside those of others.
+pub trait Provider: Send + Sync + 'static {
+    /// Reads a whole zone. A provider with [`Self::serials`] includes its SOA.
+    fn read_zone<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<ZoneSets, Fault>>;
+
+    /// Applies changes in the order given, all of them or none, with their preconditions.
+    ///
+    /// Limits: [`bindery_core::FaultKind::TooLarge`] where they are too many at once.
+    fn apply<'a>(
+        &'a self,
+        zone: &'a Name,
+        changes: &'a [Change],
+    ) -> BoxFuture<'a, Result<(), Fault>>;
+
+    /// Its zones have serials. Without, the engine counts versions as it sees them.
+    fn serials(&self) -> Option<&dyn Serials> {
+        None
+    }
+
+    /// It can be asked for single record sets. Without, the engine reads the whole zone.
+    fn lookups(&self) -> Option<&dyn Lookups> {
+        None
+    }
+
+    /// It knows what changed between serials. Without, the engine reads the whole zone.
+    fn differences(&self) -> Option<&dyn Differences> {
+        None
+    }
+
+    /// It can be made what another one is, with its serial. Without, it is no follower.
+    fn mirroring(&self) -> Option<&dyn Mirroring> {
+        None
+    }
+
+    /// It creates and deletes zones. Without, somebody else does.
+    fn hosting(&self) -> Option<&dyn ZoneHost> {
+        None
+    }
+}
+
+/// Zones with serials: each change makes a newer one.
+pub trait Serials: Send + Sync {
+    /// A zone's SOA, which has the serial.
+    fn soa<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<Record, Fault>>;
+}
+
+/// Questions about single record sets.
+pub trait Lookups: Send + Sync {
+    /// The sets in the order asked for; `None` where there is none.
+    fn look_up<'a>(
+        &'a self,
+        zone: &'a Name,
+        keys: &'a [RecordKey],
+    ) -> BoxFuture<'a, Result<Vec<Option<RecordSet>>, Fault>>;
+}
+
+/// Differences between versions, as IXFR has them.
+pub trait Differences: Send + Sync {
+    /// What became of a zone since it had this serial.
+    fn changes_since<'a>(
+        &'a self,
+        zone: &'a Name,
+        serial: Serial,
+    ) -> BoxFuture<'a, Result<Delta, Fault>>;
+}
+
+/// Zones that are copies of those of another server.
+pub trait Mirroring: Send + Sync {
+    /// See [`NameServer::mirror`].
+    fn mirror<'a>(
+        &'a self,
+        zone: &'a Name,
+        from: &'a Record,
+        steps: &'a Difference,
+    ) -> BoxFuture<'a, Result<(), Fault>>;
+}
+
+/// An authoritative name server that takes updates, with every capability: what the engine works with.
 ///
 /// Cancellation: dropping a future may leave an update applied or not; the engine never drops one
 /// except when the process ends, and reads the zone again when it starts.

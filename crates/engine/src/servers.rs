@@ -2,9 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use bindery_core::{Group, Role, ServerId, ServerInfo};
+use bindery_core::{Group, Role, Serial, ServerId, ServerInfo};
 
-use crate::ports::{NameServer, ZoneHost};
+use crate::{
+    completed::Completed,
+    ports::{NameServer, Provider, ZoneHost},
+};
 
 /// One name server.
 #[derive(Clone)]
@@ -15,6 +18,18 @@ pub struct ServerHandle {
     pub server: Arc<dyn NameServer>,
     /// Who creates zones, where Bindery manages the server.
     pub host: Option<Arc<dyn ZoneHost>>,
+}
+
+impl ServerHandle {
+    /// A provider, with what it lacks made up for; versions of zones without serials are counted from
+    /// `first`.
+    #[must_use]
+    pub fn of_provider(info: ServerInfo, provider: Arc<dyn Provider>, first: Serial) -> Self {
+        let has_host = provider.hosting().is_some();
+        let server = Arc::new(Completed::new(provider, first));
+        let host = has_host.then(|| Arc::clone(&server) as Arc<dyn ZoneHost>);
+        Self { info, server, host }
+    }
 }
 
 /// The servers of a group, in the order in which they are named: while nothing else is known, the first

@@ -1,5 +1,7 @@
 //! The engine over a name server in memory.
 
+mod provider;
+
 use std::{
     collections::BTreeMap,
     sync::{
@@ -43,7 +45,19 @@ fn start_with(faults: impl Faults, followers: &[ServerHandle]) -> Running {
     let events = engine.listen(|_| true);
     engine.open();
     let task = tokio::spawn(run);
-    let declaration = ZoneDeclaration {
+    engine.declare_zone(&Group::UNNAMED, elsewhere());
+    Running {
+        engine,
+        events,
+        server,
+        stop,
+        task,
+    }
+}
+
+/// A zone of somebody else's.
+fn elsewhere() -> ZoneDeclaration {
+    ZoneDeclaration {
         zone: zone(),
         owner: object(Kind::DnsZone, "example"),
         generation: 1,
@@ -54,14 +68,6 @@ fn start_with(faults: impl Faults, followers: &[ServerHandle]) -> Running {
         going: None,
         servers: None,
         noted: None,
-    };
-    engine.declare_zone(&Group::UNNAMED, declaration);
-    Running {
-        engine,
-        events,
-        server,
-        stop,
-        task,
     }
 }
 
