@@ -5,9 +5,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::core::ApiResource;
 use kube::core::object::HasSpec;
 use kube::{CustomResourceExt, Resource};
-use serde_json::Value;
 
 use crate::desired::{Declares, Spec};
+use crate::raw::RawObject;
 
 /// Whether objects of a kind live in namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,10 +68,13 @@ pub struct KindInfo {
     /// Group, version, kind and plural, as the API server knows them.
     pub resource: fn() -> ApiResource,
     /// The definition that `bindery crds` prints.
-    pub(crate) crd: fn() -> CustomResourceDefinition,
-    /// Reads and checks a spec.
-    pub read: fn(Value) -> Spec,
+    pub crd: fn() -> CustomResourceDefinition,
+    /// Reads and checks an object. It is shown all of it; what it returns is all that is kept of the body.
+    pub read: fn(&RawObject) -> Spec,
 }
+
+/// A table of kinds: a row for each, in the order of [`Kind::ALL`].
+pub type Kinds = [KindInfo; Kind::ALL.len()];
 
 macro_rules! table {
     ($(
@@ -79,7 +82,7 @@ macro_rules! table {
         $kind:ident $word:literal $group:ident $scope:ident $role:ident $watch:ident;
     )*) => {
         /// Every kind, in the order of [`Kind::ALL`].
-        pub static KINDS: [KindInfo; Kind::ALL.len()] = [
+        pub static KINDS: Kinds = [
             $(row::<crate::$kind>(Kind::$kind, Scope::$scope, Role::$role, Watch::$watch),)*
         ];
     };
@@ -112,8 +115,13 @@ where
         watch,
         resource: resource::<K>,
         crd: K::crd,
-        read: K::Spec::desired,
+        read: read::<K::Spec>,
     }
+}
+
+/// Of an object with a spec, that is what counts.
+fn read<S: Declares>(object: &RawObject) -> Spec {
+    S::desired(object.field("spec"))
 }
 
 fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {

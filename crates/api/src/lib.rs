@@ -12,6 +12,7 @@ mod crds;
 mod desired;
 mod kinds;
 mod moment;
+mod raw;
 mod schema;
 
 pub use bindy::v1beta1::*;
@@ -19,5 +20,6 @@ pub use convert::{DeclaredEndpoint, DeclaredNameServer, DeclaredRecord, Declared
 pub use crds::{crd_files, crds, crds_yaml};
 pub use desired::{DesiredRecord, DesiredZone, EndpointResult, Spec};
 pub use externaldns::v1alpha1::{DnsEndpoint, DnsEndpointStatus};
-pub use kinds::{KINDS, KindInfo, Role, Scope, Watch, info, role};
+pub use kinds::{KINDS, KindInfo, Kinds, Role, Scope, Watch, info, role};
 pub use moment::time_text;
+pub use raw::{RawObject, trimmed_metadata};

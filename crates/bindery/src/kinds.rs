@@ -53,7 +53,12 @@ pub(crate) async fn check_served(client: &Client, namespaces: &[String]) -> Resu
     let (mut missing, mut denied) = (BTreeSet::new(), BTreeSet::new());
     for crd in bindery_api::crds() {
         let resource = resource(&crd);
-        for namespace in &places {
+        let places = if crd.spec.scope == "Cluster" {
+            &[None]
+        } else {
+            places.as_slice()
+        };
+        for namespace in places {
             let api: Api<DynamicObject> = match namespace {
                 Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
                 None => Api::all_with(client.clone(), &resource),

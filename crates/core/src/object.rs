@@ -16,7 +16,7 @@ pub struct ObjectRef {
     /// Its name. It comes before the namespace, which tells few objects apart, since objects are
     /// compared all the time.
     pub name: Box<str>,
-    /// Its namespace, which many share.
+    /// Its namespace, which many share; empty where it belongs to the whole cluster.
     pub namespace: Arc<str>,
     /// Its UID.
     pub uid: Uid,
@@ -93,9 +93,12 @@ impl fmt::Debug for Uid {
 }
 
 impl fmt::Display for ObjectRef {
-    /// As kubectl would take it, with the namespace: `arecord/default/www`.
+    /// As kubectl would take it, with the namespace where it has one: `arecord/default/www`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = self.kind.as_str().to_ascii_lowercase();
+        if self.namespace.is_empty() {
+            return write!(f, "{kind}/{}", self.name);
+        }
         write!(f, "{kind}/{}/{}", self.namespace, self.name)
     }
 }
@@ -141,5 +144,10 @@ mod tests {
             uid: "1".into(),
         };
         assert_eq!(www.to_string(), "arecord/default/www");
+        let everywhere = ObjectRef {
+            namespace: "".into(),
+            ..www
+        };
+        assert_eq!(everywhere.to_string(), "arecord/www");
     }
 }

@@ -1,25 +1,20 @@
 //! Requests to the Kubernetes API.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bindery_api::{Role, Scope, Watch, info, role};
+use bindery_api::{KindInfo, Kinds, RawObject, Role, Scope, Watch, role};
 use bindery_core::{Kind, ObjectRef};
 use bindery_sources::Stays;
 use futures::stream::{BoxStream, StreamExt};
 use k8s_openapi::api::core::v1::{Event, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
-use kube::core::{ApiResource, DynamicResourceScope};
-use kube::{Client, Resource};
-use serde::Deserialize;
+use kube::core::ApiResource;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::metrics::{Metrics, count};
-use crate::trimmed::trimmed_metadata;
 
 /// Who writes, as it stands in the managed fields.
 const FIELD_MANAGER: &str = "bindery";
@@ -35,33 +30,6 @@ const ANSWER_MAX: Duration = Duration::from_secs(65);
 
 /// How long a watch may be silent: a little longer than the server lets it live.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 10);
-
-/// An object as the API gives it, spec and status unread.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct RawObject {
-    #[serde(default, deserialize_with = "trimmed_metadata")]
-    pub(crate) metadata: ObjectMeta,
-    #[serde(default)]
-    spec: Option<Box<RawValue>>,
-    #[serde(default)]
-    status: Option<Box<RawValue>>,
-}
-
-impl RawObject {
-    pub(crate) fn spec(&self) -> Value {
-        read(self.spec.as_deref())
-    }
-
-    pub(crate) fn status(&self) -> Value {
-        read(self.status.as_deref())
-    }
-}
-
-fn read(part: Option<&RawValue>) -> Value {
-    // It was found to be JSON when the object was taken apart.
-    let value = part.map(|raw| serde_json::from_str(raw.get()).unwrap_or_default());
-    value.unwrap_or_default()
-}
 
 /// A request that did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -181,12 +149,22 @@ impl Watched {
 /// The Kubernetes API, with a count of what is asked of it.
 pub(crate) struct Cluster {
     client: Client,
+    kinds: &'static Kinds,
     pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Cluster {
-    pub(crate) fn new(client: Client, metrics: Arc<Metrics>) -> Self {
-        Self { client, metrics }
+    pub(crate) fn new(client: Client, kinds: &'static Kinds, metrics: Arc<Metrics>) -> Self {
+        Self {
+            client,
+            kinds,
+            metrics,
+        }
+    }
+
+    /// The row of a kind.
+    pub(crate) fn row(&self, kind: Kind) -> &'static KindInfo {
+        &self.kinds[kind as usize]
     }
 
     /// One page of a list, from the beginning or from where the last page ended.
@@ -201,7 +179,7 @@ impl Cluster {
         if let Some(token) = token {
             params = params.continue_token(token);
         }
-        let Watch { labels, fields } = info(kind).watch;
+        let Watch { labels, fields } = self.row(kind).watch;
         params.label_selector = labels.map(str::to_owned);
         params.field_selector = fields.map(str::to_owned);
         let api = self.all(watched);
@@ -222,7 +200,7 @@ impl Cluster {
         version: &str,
     ) -> Result<BoxStream<'static, Result<WatchEvent<RawObject>, Error>>, Error> {
         count(&self.metrics.requests);
-        let Watch { labels, fields } = info(watched.kind).watch;
+        let Watch { labels, fields } = self.row(watched.kind).watch;
         let params = WatchParams {
             label_selector: labels.map(str::to_owned),
             field_selector: fields.map(str::to_owned),
@@ -288,6 +266,10 @@ impl Cluster {
 
     /// Whether the namespace of an object is to stay, where that may be looked at.
     pub(crate) async fn fetch_namespace(&self, object: &ObjectRef) -> Result<Stays, Error> {
+        // What belongs to the whole cluster goes with no namespace.
+        if object.namespace.is_empty() {
+            return Ok(Stays::Yes);
+        }
         let resource = ApiResource::erase::<Namespace>(&());
         self.fetch_stays(object, &resource, &object.namespace).await
     }
@@ -295,7 +277,7 @@ impl Cluster {
     /// Whether the definition of an object's kind is to stay, where that may be looked at.
     pub(crate) async fn fetch_definition(&self, object: &ObjectRef) -> Result<Stays, Error> {
         let resource = ApiResource::erase::<CustomResourceDefinition>(&());
-        let name = definition(object.kind);
+        let name = definition(self.row(object.kind));
         self.fetch_stays(object, &resource, &name).await
     }
 
@@ -362,7 +344,7 @@ impl Cluster {
     }
 
     fn all(&self, Watched { kind, namespace }: &Watched) -> Api<RawObject> {
-        let (client, resource) = (self.client.clone(), (info(*kind).resource)());
+        let (client, resource) = (self.client.clone(), (self.row(*kind).resource)());
         match namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &resource),
             None => Api::all_with(client, &resource),
@@ -370,11 +352,11 @@ impl Cluster {
     }
 
     fn events(&self, object: &ObjectRef) -> Api<Event> {
-        Api::namespaced(self.client.clone(), &object.namespace)
+        Api::namespaced(self.client.clone(), event_namespace(object))
     }
 
     fn api(&self, object: &ObjectRef) -> Api<RawObject> {
-        let row = info(object.kind);
+        let row = self.row(object.kind);
         let (client, resource) = (self.client.clone(), (row.resource)());
         match row.scope {
             Scope::Namespaced => Api::namespaced_with(client, &object.namespace, &resource),
@@ -411,41 +393,16 @@ fn params() -> PatchParams {
     }
 }
 
-/// The name of the definition of a kind.
-pub(crate) fn definition(kind: Kind) -> String {
-    let resource = (info(kind).resource)();
-    format!("{}.{}", resource.plural, resource.group)
+/// Where Events about an object stand: of one that belongs to the whole cluster, where Kubernetes puts them.
+pub(crate) fn event_namespace(object: &ObjectRef) -> &str {
+    match &*object.namespace {
+        "" => "default",
+        namespace => namespace,
+    }
 }
 
-impl Resource for RawObject {
-    type DynamicType = ApiResource;
-    type Scope = DynamicResourceScope;
-
-    fn kind(resource: &ApiResource) -> Cow<'_, str> {
-        resource.kind.as_str().into()
-    }
-
-    fn group(resource: &ApiResource) -> Cow<'_, str> {
-        resource.group.as_str().into()
-    }
-
-    fn version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.version.as_str().into()
-    }
-
-    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.api_version.as_str().into()
-    }
-
-    fn plural(resource: &ApiResource) -> Cow<'_, str> {
-        resource.plural.as_str().into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
+/// The name of the definition of a kind.
+pub(crate) fn definition(row: &KindInfo) -> String {
+    let resource = (row.resource)();
+    format!("{}.{}", resource.plural, resource.group)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bindery_api::{KINDS, Role, Scope, role};
+use bindery_api::{Kinds, RawObject, Role, Scope, role};
 use bindery_core::{Adoption, Group, Kind, Moment, Uid};
 use bindery_engine::Engine;
 use bindery_engine::queue::BoundedQueue;
@@ -13,7 +13,7 @@ use bindery_sources::{Id, Meta, Object};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, RawObject, Watched};
+use crate::cluster::{Cluster, Watched};
 use crate::events::{self, EVENTS_WAITING_MAX, QueuedEvent};
 use crate::publishing;
 use crate::reconcile::RECONCILES;
@@ -59,13 +59,13 @@ pub struct Settings {
 
 impl Settings {
     /// Everything that is listed and watched.
-    pub(crate) fn watched(&self) -> BTreeSet<Watched> {
+    pub(crate) fn watched(&self, kinds: &Kinds) -> BTreeSet<Watched> {
         let namespaces: Vec<Option<Arc<str>>> = if self.namespaces.is_empty() {
             vec![None]
         } else {
             self.namespaces.iter().cloned().map(Some).collect()
         };
-        let watched = KINDS.iter().flat_map(|row| {
+        let watched = kinds.iter().flat_map(|row| {
             let namespaces = match row.scope {
                 Scope::Namespaced => namespaces.as_slice(),
                 Scope::Cluster => &[None],
@@ -85,6 +85,8 @@ pub(crate) struct Context {
     pub(crate) engine: Engine,
     pub(crate) settings: Settings,
     pub(crate) clock: Arc<dyn Clock>,
+    /// Everything that is listed and watched.
+    pub(crate) watched: BTreeSet<Watched>,
     pub(crate) zones: WorkQueue<Id>,
     pub(crate) records: WorkQueue<Id>,
     pub(crate) endpoints: WorkQueue<Id>,
@@ -106,10 +108,13 @@ impl Context {
         engine: Engine,
         settings: Settings,
         clock: Arc<dyn Clock>,
+        kinds: &Kinds,
     ) -> Self {
         let state = State::new(engine.groups().into_keys().collect());
+        let watched = settings.watched(kinds);
         Self {
-            unread: Mutex::new(settings.watched()),
+            unread: Mutex::new(watched.clone()),
+            watched,
             cluster,
             engine,
             settings,
@@ -185,16 +190,16 @@ impl Context {
     }
 
     /// Takes in an object as a list or a watch shows it.
-    pub(crate) fn on_event(&self, kind: Kind, object: RawObject) {
-        if let Some(meta) = Meta::read(kind, &object.metadata) {
+    pub(crate) fn on_event(&self, kind: Kind, object: &RawObject) {
+        if let Some(meta) = self.read_meta(kind, object) {
             self.ingest(meta, object);
         }
     }
 
     /// Takes in an object as the answer to a request shows it. An answer that comes late must not
     /// bring an object back that the watch has seen go.
-    pub(crate) fn on_response(&self, kind: Kind, object: RawObject) {
-        if let Some(meta) = Meta::read(kind, &object.metadata)
+    pub(crate) fn on_response(&self, kind: Kind, object: &RawObject) {
+        if let Some(meta) = self.read_meta(kind, object)
             && self.state().catalog.meta(&meta.object).is_some()
         {
             self.state().catalog.confirm(&meta);
@@ -202,21 +207,36 @@ impl Context {
         }
     }
 
-    fn ingest(&self, meta: Meta, object: RawObject) {
+    /// What is kept of an object's metadata. One that cannot be told from others is not passed over in
+    /// silence.
+    fn read_meta(&self, kind: Kind, object: &RawObject) -> Option<Meta> {
+        let meta = Meta::read(self.cluster.row(kind), &object.metadata);
+        if meta.is_none() {
+            let (kind, name) = (kind.as_str(), object.metadata.name.as_deref());
+            tracing::warn!(
+                kind,
+                name,
+                "an object has no name, namespace, UID or version and is left out"
+            );
+        }
+        meta
+    }
+
+    fn ingest(&self, meta: Meta, object: &RawObject) {
         // What we wrote ourselves comes back by the watch.
         if self.state().is_known(&meta) {
             return;
         }
         // Reading is most of the work, so it is done without the lock.
-        let (spec, status) = (object.spec(), object.status());
+        let status = object.field("status");
         let is_zone = role(meta.object.kind) == Role::Zone;
         if is_zone {
             self.state().tell_serial(&meta.object, &status);
         }
         let note = is_zone.then(|| zone::Note::read(&status)).flatten();
         let (meta, status) = (meta.with_status(&status), ObservedStatus::read(&status));
-        let labels = object.metadata.labels.unwrap_or_default();
-        let object = Object::new(meta, labels, spec);
+        let row = self.cluster.row(meta.object.kind);
+        let object = Object::new(row, meta, object);
         // What was there before the start may have been served for years.
         let since = self.open.load(Ordering::SeqCst).then(Instant::now);
         let id = Id::clone(&object.meta.object);
@@ -240,7 +260,7 @@ impl Context {
 
     /// Takes in that an object was seen to be deleted.
     pub(crate) fn on_delete(&self, kind: Kind, object: &RawObject) {
-        let Some(meta) = Meta::read(kind, &object.metadata) else {
+        let Some(meta) = self.read_meta(kind, object) else {
             return;
         };
         let mut state = self.state();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bindery_api::Role;
+use bindery_api::{KINDS, Kinds, Role};
 use bindery_core::Kind;
 use bindery_engine::work::{QueueLen, Requeue};
 use bindery_engine::{Engine, Receipts, ZoneReceipts};
@@ -45,16 +45,27 @@ impl Controllers {
     /// The tasks, which end when `stop` is cancelled and their writes are done, and a handle.
     #[must_use]
     pub fn start(self, stop: &CancellationToken) -> (Handle, Vec<Task>) {
+        self.start_kinds(&KINDS, stop)
+    }
+
+    /// The same for other objects than those of our definitions: each row says where objects of its kind
+    /// are, which of them are watched and how they are read.
+    #[must_use]
+    pub fn start_kinds(
+        self,
+        kinds: &'static Kinds,
+        stop: &CancellationToken,
+    ) -> (Handle, Vec<Task>) {
         let Self {
             client,
             engine,
             settings,
             clock,
         } = self;
-        let cluster = Cluster::new(client, Arc::new(Metrics::default()));
+        let cluster = Cluster::new(client, kinds, Arc::new(Metrics::default()));
         let receipts = engine.listen(|_| true);
         let zones = engine.listen_zones();
-        let ctx = Arc::new(Context::new(cluster, engine, settings, clock));
+        let ctx = Arc::new(Context::new(cluster, engine, settings, clock, kinds));
         let run = |role| Box::pin(run(Arc::clone(&ctx), role, stop.clone()));
         let tasks: Vec<Task> = vec![
             (
@@ -132,7 +143,7 @@ impl Handle {
     /// Whether every watch fails, so that nothing that is declared or changed is heard of.
     #[must_use]
     pub fn all_watches_fail(&self) -> bool {
-        self.0.failing().len() == self.0.settings.watched().len()
+        self.0.failing().len() == self.0.watched.len()
     }
 
     /// How many objects are in which state.
@@ -143,8 +154,8 @@ impl Handle {
 }
 
 async fn watch_all(ctx: Arc<Context>, stop: CancellationToken) {
-    let all = ctx.settings.watched();
-    let watches: FuturesUnordered<_> = all.iter().map(|one| watch(&ctx, one, &stop)).collect();
+    let all = ctx.watched.iter();
+    let watches: FuturesUnordered<_> = all.map(|one| watch(&ctx, one, &stop)).collect();
     watches.collect::<()>().await;
 }
 

@@ -16,7 +16,6 @@ mod reconcile;
 mod state;
 mod status;
 mod sweep;
-mod trimmed;
 mod watching;
 mod zone;
 
@@ -26,4 +25,3 @@ pub use context::{Clock, GroupConfig, Management, Settings};
 pub use controllers::{Controllers, Handle, Task};
 pub use metrics::Metrics;
 pub use object_counts::ObjectState;
-pub use trimmed::trimmed_metadata;

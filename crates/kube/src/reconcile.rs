@@ -55,7 +55,7 @@ pub(crate) async fn recover(object: &Id, ctx: &Context, error: Error) -> Requeue
         Class::Conflict => match ctx.cluster.fetch(object).await {
             Ok(newest) => {
                 let before = ctx.state().catalog.meta(object).map(|meta| meta.version);
-                ctx.on_response(object.kind, newest);
+                ctx.on_response(object.kind, &newest);
                 let after = ctx.state().catalog.meta(object).map(|meta| meta.version);
                 if before == after {
                     Requeue::Failed

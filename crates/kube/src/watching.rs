@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use bindery_api::RawObject;
 use bindery_core::backoff::jitter_seed;
 use bindery_core::{Backoff, Failures, Uid};
 use futures::StreamExt;
 use kube::api::WatchEvent;
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{Class, Error, RawObject, SILENCE_MAX, Watched};
+use crate::cluster::{Class, Error, SILENCE_MAX, Watched};
 use crate::context::Context;
 use crate::metrics::count;
 
@@ -123,7 +124,7 @@ async fn follow(ctx: &Context, watched: &Watched, position: &mut Position) -> Re
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 note(&mut position.version, &object);
-                ctx.on_event(kind, object);
+                ctx.on_event(kind, &object);
             }
             WatchEvent::Deleted(object) => {
                 note(&mut position.version, &object);
@@ -149,7 +150,7 @@ async fn list(ctx: &Context, watched: &Watched) -> Result<String, Error> {
         let page = ctx.cluster.fetch_page(watched, token.as_deref()).await?;
         for object in page.items {
             uids.extend(object.metadata.uid.as_deref().map(Uid::from));
-            ctx.on_event(watched.kind, object);
+            ctx.on_event(watched.kind, &object);
         }
         token = page.next;
         if token.is_none() {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bindery_api::{Role, Scope, info, role};
-use bindery_core::{Adoption, Group, Kind, Name, ObjectRef, Record, RecordKey, ZoneKey};
+use bindery_api::{KindInfo, Role, Scope, role};
+use bindery_core::{Adoption, Group, Name, ObjectRef, Record, RecordKey, ZoneKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
@@ -115,16 +115,16 @@ struct Uncommon {
 }
 
 impl Meta {
-    /// What is kept of this object's metadata; `None` where it has no name or UID, or no namespace though
-    /// its kind has them, which no API server gives out.
+    /// What is kept of this object's metadata; `None` where it has no name, UID or version, or no namespace
+    /// though its kind has them, which no API server gives out.
     #[must_use]
-    pub fn read(kind: Kind, meta: &ObjectMeta) -> Option<Self> {
-        let namespace = match info(kind).scope {
+    pub fn read(row: &KindInfo, meta: &ObjectMeta) -> Option<Self> {
+        let namespace = match row.scope {
             Scope::Namespaced => meta.namespace.as_deref()?,
             Scope::Cluster => "",
         };
         let object = ObjectRef {
-            kind,
+            kind: row.kind,
             namespace: namespace.into(),
             name: meta.name.as_deref()?.into(),
             uid: meta.uid.as_deref()?.into(),

@@ -1,9 +1,7 @@
 //! Objects as the API gives them, read into what decisions need.
 
-use bindery_api::{Spec, info};
-use bindery_core::Kind;
+use bindery_api::{KindInfo, RawObject, Spec};
 use bindery_core::selector::Labels;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use crate::meta::Meta;
@@ -20,11 +18,12 @@ pub struct Object {
 }
 
 impl Object {
-    /// Reads an object of a kind. `None` where it has no identity, which no API server gives out.
+    /// Reads an object by the row of its kind. `None` where it has no identity, which no API server gives
+    /// out.
     #[must_use]
-    pub fn read(kind: Kind, meta: &ObjectMeta, spec: Value) -> Option<Self> {
-        let labels = meta.labels.clone().unwrap_or_default();
-        Some(Self::new(Meta::read(kind, meta)?, labels, spec))
+    pub fn read(row: &KindInfo, object: &RawObject) -> Option<Self> {
+        let meta = Meta::read(row, &object.metadata)?;
+        Some(Self::new(row, meta, object))
     }
 
     /// The same with what its status says to have been in DNS.
@@ -38,11 +37,11 @@ impl Object {
 
     /// An object whose metadata was read already.
     #[must_use]
-    pub fn new(meta: Meta, labels: Labels, spec: Value) -> Self {
+    pub fn new(row: &KindInfo, meta: Meta, object: &RawObject) -> Self {
         Self {
-            spec: (info(meta.object.kind).read)(spec),
+            spec: (row.read)(object),
             meta,
-            labels,
+            labels: object.metadata.labels.clone().unwrap_or_default(),
         }
     }
 }

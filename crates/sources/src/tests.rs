@@ -4,6 +4,7 @@ mod clusters;
 mod properties;
 mod rehearsal;
 
+use bindery_api::{KindInfo, RawObject, Scope, info};
 use bindery_core::{Kind, ObjectRef, Record, zones::Going};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
@@ -35,7 +36,7 @@ fn object(line: &str) -> Object {
     meta.generation = Some(1);
     meta.resource_version = meta.resource_version.or_else(|| Some("1".to_owned()));
     // What fixtures say to be published, Bindery wrote.
-    let object = Meta::read(kind, &meta)
+    let object = Meta::read(info(kind), &meta)
         .expect("the fixture has an identity")
         .object;
     if let Some(text) = meta
@@ -45,7 +46,8 @@ fn object(line: &str) -> Object {
     {
         *text = seal(&object, text);
     }
-    Object::read(kind, &meta, spec).expect("the fixture has an identity")
+    let object = RawObject::new(meta, [("spec", spec)]);
+    Object::read(info(kind), &object).expect("the fixture has an identity")
 }
 
 /// Two mappings in flow YAML, one after the other.
@@ -368,4 +370,29 @@ fn a_recreated_object_is_another_one() {
             .map(|decision| decision.next),
         Some(NextAct::Declare(_))
     ));
+}
+
+#[test]
+fn an_object_of_the_whole_cluster_has_an_identity_without_a_namespace() {
+    let meta = || ObjectMeta {
+        name: Some("shared".to_owned()),
+        uid: Some("uid".to_owned()),
+        resource_version: Some("7".to_owned()),
+        ..ObjectMeta::default()
+    };
+    let row = info(Kind::DnsEndpoint);
+    assert!(Meta::read(row, &meta()).is_none(), "it must have one");
+    let row = KindInfo {
+        scope: Scope::Cluster,
+        ..*row
+    };
+    let spec =
+        json!({"endpoints": [{"dnsName": "a.b", "recordType": "A", "targets": ["192.0.2.1"]}]});
+    let object = RawObject::new(meta(), [("spec", spec)]);
+    let object = Object::read(&row, &object).expect("it has an identity");
+    assert_eq!(object.meta.object.to_string(), "dnsendpoint/shared");
+    let mut catalog = Catalog::new(Groups::default());
+    catalog.upsert(object);
+    let found = catalog.named(Kind::DnsEndpoint, "", "shared");
+    assert!(found.is_some(), "it is found by its name alone");
 }

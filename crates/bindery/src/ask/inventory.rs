@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bindery_api::{Role, role};
+use bindery_api::{Role, info, role};
 use bindery_core::{Group, Kind, Name, ObjectRef, ZoneKey};
 use bindery_sources::{
     Catalog, Decision, Groups, Id, IsAvailable, Life, Meta, MetadataPatch, Precedence, ZoneView,
@@ -137,7 +137,7 @@ fn groups(objects: &[ListedObject]) -> Groups {
         .iter()
         .filter(|listed| role(listed.kind) == Role::Zone);
     let places = zones
-        .filter_map(|zone| Meta::read(zone.kind, &zone.metadata))
+        .filter_map(|zone| Meta::read(info(zone.kind), &zone.metadata))
         .flat_map(|meta| meta.owned_zones());
     let groups: Vec<Group> = places.map(|ZoneKey { group, .. }| group).collect();
     if groups.is_empty() {

@@ -1,6 +1,7 @@
 //! Objects as the API lists them, and the ways to spell their kinds.
 
 use anyhow::{Context as _, Result, bail};
+use bindery_api::{RawObject, info};
 use bindery_core::Kind;
 use bindery_sources::Object;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -15,6 +16,8 @@ use crate::live::{ObjectRow, RowKey, ShownObject};
 pub(super) struct ListedObject {
     pub(super) kind: Kind,
     pub(super) metadata: ObjectMeta,
+    /// All of it but the metadata.
+    body: Value,
     pub(super) spec: Value,
     pub(super) status: Value,
     /// How its status sums up.
@@ -62,6 +65,7 @@ impl ListedObject {
             kind,
             row: ObjectRow::new(key.role, &glimpse),
             metadata,
+            body: data.clone(),
             spec,
             status,
         })
@@ -69,7 +73,10 @@ impl ListedObject {
 
     /// What decisions need of it.
     pub(super) fn read(&self) -> Option<Object> {
-        let object = Object::read(self.kind, &self.metadata, self.spec.clone())?;
+        let fields = self.body.as_object().into_iter().flatten();
+        let fields = fields.map(|(name, value)| (name.as_str(), value));
+        let object = RawObject::new(self.metadata.clone(), fields);
+        let object = Object::read(info(self.kind), &object)?;
         Some(object.with_status(&self.status))
     }
 

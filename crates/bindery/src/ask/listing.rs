@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use bindery_api::{Role, role};
+use bindery_api::{Role, Scope, info, role};
 use bindery_core::Kind;
 use futures::future::try_join_all;
 use http::Uri;
@@ -177,6 +177,7 @@ impl Listing {
     ) -> Result<Vec<ListedObject>> {
         let resource = self.resources.get(&kind);
         let resource = resource.context("every kind has a definition")?;
+        let namespace = namespace.filter(|_| info(kind).scope == Scope::Namespaced);
         let api: Api<DynamicObject> = match namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, resource),
             None => Api::all_with(self.client.clone(), resource),

@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use bindery_api::{Role, role};
+use bindery_api::{Role, role, trimmed_metadata};
 use bindery_core::Kind;
-use bindery_kube::trimmed_metadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DynamicResourceScope};
 use kube::{Resource, ResourceExt as _};
@@ -118,7 +117,10 @@ impl RowKey {
     /// The object as users write it.
     pub(crate) fn text(&self) -> String {
         let kind = self.kind.as_str().to_lowercase();
-        format!("{kind}/{}/{}", self.namespace, self.name)
+        match &*self.namespace {
+            "" => format!("{kind}/{}", self.name),
+            namespace => format!("{kind}/{namespace}/{}", self.name),
+        }
     }
 }
 

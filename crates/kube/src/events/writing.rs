@@ -7,12 +7,13 @@ use bindery_core::backoff::jitter_seed;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use k8s_openapi::jiff::Timestamp;
+use kube::core::ApiResource;
 use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::QueuedEvent;
-use crate::cluster::{Class, Error};
+use crate::cluster::{Class, Error, event_namespace};
 use crate::context::Context;
 use crate::metrics::count;
 
@@ -88,7 +89,8 @@ async fn write_with_retries(ctx: &Context, queued: &QueuedEvent) -> Result<(), E
 /// Writes one Event. The same thing said again about the same object is counted in the Event that
 /// is there; its name follows from both, so that this holds after a restart too.
 async fn write(ctx: &Context, queued: &QueuedEvent) -> Result<(), Error> {
-    let event = event(queued);
+    let resource = (ctx.cluster.row(queued.object.kind).resource)();
+    let event = event(queued, &resource);
     match ctx.cluster.create_event(&queued.object, &event).await {
         Err(error) if error.class() == Class::Conflict => {}
         result => return result,
@@ -104,7 +106,7 @@ async fn write(ctx: &Context, queued: &QueuedEvent) -> Result<(), Error> {
     ctx.cluster.write_event(object, &name, &repeat).await
 }
 
-fn event(queued: &QueuedEvent) -> Event {
+fn event(queued: &QueuedEvent, resource: &ApiResource) -> Event {
     let object = &queued.object;
     let at = Timestamp::from_second(queued.at.0).unwrap_or(Timestamp::UNIX_EPOCH);
     let said = format!(
@@ -121,12 +123,12 @@ fn event(queued: &QueuedEvent) -> Event {
     Event {
         metadata: ObjectMeta {
             name: Some(name),
-            namespace: Some(object.namespace.to_string()),
+            namespace: Some(event_namespace(object).to_owned()),
             // A cluster forgets Events after an hour and collects none; an API that keeps them for
             // ever collects them with the object, so that they cannot pile up.
             owner_references: Some(vec![OwnerReference {
-                api_version: object.kind.api_version().to_owned(),
-                kind: object.kind.as_str().to_owned(),
+                api_version: resource.api_version.clone(),
+                kind: resource.kind.clone(),
                 name: object.name.to_string(),
                 uid: object.uid.to_string(),
                 ..OwnerReference::default()
@@ -134,10 +136,10 @@ fn event(queued: &QueuedEvent) -> Event {
             ..ObjectMeta::default()
         },
         involved_object: ObjectReference {
-            api_version: Some(object.kind.api_version().to_owned()),
-            kind: Some(object.kind.as_str().to_owned()),
+            api_version: Some(resource.api_version.clone()),
+            kind: Some(resource.kind.clone()),
             name: Some(object.name.to_string()),
-            namespace: Some(object.namespace.to_string()),
+            namespace: (!object.namespace.is_empty()).then(|| object.namespace.to_string()),
             uid: Some(object.uid.to_string()),
             ..ObjectReference::default()
         },
@@ -162,6 +164,7 @@ fn cut(text: &str, len_max: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use bindery_api::info;
     use bindery_core::{Kind, Moment, ObjectRef, Reason};
 
     use super::super::EventType;
@@ -184,6 +187,8 @@ mod tests {
 
     #[test]
     fn the_name_follows_from_object_and_reason_and_fits() {
+        let resource = (info(Kind::ARecord).resource)();
+        let event = |queued: &QueuedEvent| event(queued, &resource);
         let name = |queued: &QueuedEvent| event(queued).metadata.name.expect("it has a name");
         let one = queued("www", "a", Reason::Conflict);
         assert_eq!(

@@ -53,7 +53,7 @@ pub(super) async fn apply(object: &Id, ctx: &Context, plan: Plan) -> Applied<Box
 async fn write_metadata<R>(object: &Id, ctx: &Context, patch: &MetadataPatch) -> Applied<R> {
     match ctx.cluster.write_metadata(object, &patch.body()).await {
         Ok(newest) => {
-            ctx.on_response(object.kind, newest);
+            ctx.on_response(object.kind, &newest);
             Applied::Changed
         }
         Err(error) => Applied::Failed(error),

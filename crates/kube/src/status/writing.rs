@@ -78,7 +78,10 @@ pub(crate) async fn write_status(
     };
     let written = async {
         if has_others {
-            keep_others(&mut status, &ctx.cluster.fetch(object).await?.status());
+            keep_others(
+                &mut status,
+                &ctx.cluster.fetch(object).await?.field("status"),
+            );
         }
         let body = body(&object.uid, &status);
         ctx.cluster.write_status(object, &body).await
@@ -88,10 +91,10 @@ pub(crate) async fn write_status(
         progress.status.writing = false;
         progress.status.last_written = written.as_ref().ok().map(|newest| LastWritten {
             wanted,
-            stored: digest(&newest.status()),
+            stored: digest(&newest.field("status")),
         });
     }
-    ctx.on_response(object.kind, written?);
+    ctx.on_response(object.kind, &written?);
     if ctx.state().is_overwritten(object) {
         // Others wrote while the answer was on its way.
         ctx.push(Id::clone(object));

@@ -111,7 +111,7 @@ async fn write(
         ctx.state().catalog.set_owned(object, left);
     }
     let newest = ctx.cluster.write_metadata(object, &patch.body()).await?;
-    ctx.on_response(object.kind, newest);
+    ctx.on_response(object.kind, &newest);
     let mut state = ctx.state();
     let progress = state.zones.entry(Id::clone(object)).or_default();
     let gone: Vec<ZoneKey> = progress

@@ -1,5 +1,6 @@
 //! What a zone's status says.
 
+use bindery_api::info;
 use bindery_core::zones::{HeldPlan, Scope, ZoneState};
 use bindery_core::{
     Condition, ConditionStatus, ConditionType, Fault, FaultKind, Moment, ObjectRef, Problem,
@@ -180,13 +181,13 @@ fn why(zone: &ZoneKey, plan: &HeldPlan, observed: &Observed) -> String {
         }
         (Life::Deleting, Some(Cause::WithDefinition)) => format!(
             "CustomResourceDefinition {} is being deleted",
-            definition(object.kind)
+            definition(info(object.kind))
         ),
         (Life::Deleting, Some(Cause::Unknown) | None) => format!(
             "whether it was deleted by name is not known, for want of permission to get namespace {} \
              and customresourcedefinition {}",
             object.namespace,
-            definition(object.kind)
+            definition(info(object.kind))
         ),
         (Life::Deleting, Some(Cause::ByName)) if plan.foreign > 0 => {
             "it was deleted, and others wrote into the zone".to_owned()

@@ -136,6 +136,7 @@ impl Observed {
 mod tests {
     use std::collections::BTreeMap;
 
+    use bindery_api::info;
     use bindery_core::zones::{SerialFloor, Tenancy, ZoneReceipt, ZoneState};
     use bindery_core::{Group, Kind, Name};
     use bindery_sources::Meta;
@@ -188,7 +189,7 @@ mod tests {
             finalizers: Some(vec![bindery_sources::meta::FINALIZER.to_owned()]),
             ..ObjectMeta::default()
         };
-        let meta = Meta::read(Kind::DnsZone, &meta).expect("the metadata is whole");
+        let meta = Meta::read(info(Kind::DnsZone), &meta).expect("the metadata is whole");
         let going = ZoneRequest::Going(Going::Moved, None, 0);
         let zones = BTreeMap::from([
             (here.clone(), owned(Some(going), Some(gone(here)))),

@@ -6,6 +6,7 @@ mod crowd;
 mod endpoints;
 mod events;
 mod guard;
+mod kinds;
 mod namespaces;
 mod ownership;
 mod records;

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bindery_api::{KINDS, Kinds};
 use bindery_apiserver::{ApiBody, ApiService};
 use bindery_apiserver::{EmbeddedApi, Options};
 use bindery_core::{Group, Moment, Name, Record, zones::Limits};
@@ -38,6 +39,8 @@ pub(super) struct Bench {
     management: Management,
     /// The namespaces that the controllers look at; none stands for all.
     pub(super) namespaces: Vec<&'static str>,
+    /// The kinds that the controllers look at.
+    pub(super) kinds: &'static Kinds,
     process: Option<Process>,
     _api: EmbeddedApi,
 }
@@ -128,6 +131,7 @@ impl Bench {
             inside: None,
             management,
             namespaces: Vec::new(),
+            kinds: &KINDS,
             process: None,
             _api: api,
         }
@@ -160,7 +164,7 @@ impl Bench {
             settings,
             clock: Arc::new(Still),
         };
-        let (handle, work) = controllers.start(&stop);
+        let (handle, work) = controllers.start_kinds(self.kinds, &stop);
         for (_, task) in work {
             tasks.spawn(task);
         }
@@ -337,13 +341,11 @@ impl Bench {
         let (kind, name) = target.split_once('/').expect("kind/name");
         let (group, version) = match kind {
             "DNSEndpoint" => ("externaldns.k8s.io", "v1alpha1"),
+            "Beacon" => ("test.bindery.dev", "v1"),
             _ => ("bindy.firestoned.io", "v1beta1"),
         };
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-        (
-            Api::namespaced_with(self.client.clone(), namespace, &resource),
-            name,
-        )
+        (self.place(namespace, &resource), name)
     }
 
     fn api(&self, object: &DynamicObject) -> Api<DynamicObject> {
@@ -351,7 +353,16 @@ impl Bench {
         let gvk = GroupVersionKind::try_from(types).expect("the kind has a group");
         let resource = ApiResource::from_gvk(&gvk);
         let namespace = object.metadata.namespace.as_deref().unwrap_or("default");
-        Api::namespaced_with(self.client.clone(), namespace, &resource)
+        self.place(namespace, &resource)
+    }
+
+    /// Where objects of a kind are: some belong to the whole cluster.
+    fn place(&self, namespace: &str, resource: &ApiResource) -> Api<DynamicObject> {
+        let client = self.client.clone();
+        match resource.kind.as_str() {
+            "Beacon" | "CustomResourceDefinition" => Api::all_with(client, resource),
+            _ => Api::namespaced_with(client, namespace, resource),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::scene::{Expect, Scene, cases, names, widget};
+use crate::scene::{Expect, Patch, Scene, cases, names, widget};
 
 cases![
     equality_selects,
@@ -31,6 +31,7 @@ cases![
     a_field_that_is_not_declared_is_refused,
     a_field_selector_without_an_operator_is_refused,
     label_and_field_selectors_are_joined,
+    a_kind_of_the_whole_cluster_is_listed_and_watched_by_both_selectors,
     an_event_is_selected_by_its_object,
     a_secret_is_selected_by_its_type,
     a_namespace_is_selected_by_its_phase,
@@ -241,4 +242,41 @@ async fn a_namespace_is_selected_by_its_phase(t: Scene) {
     );
     let list = t.get(&format!("/api/v1/namespaces?{query}")).await.is(200);
     assert_eq!(names(&list), std::slice::from_ref(&t.ns));
+}
+
+/// As the controllers ask for a kind whose row says so.
+async fn a_kind_of_the_whole_cluster_is_listed_and_watched_by_both_selectors(t: Scene) {
+    let gadgets = "/apis/battery.bindery.dev/v1/gadgets";
+    let name = |one: &str| format!("{}-{one}", t.ns);
+    for (one, light) in [("dark", "on"), ("east", "on"), ("off", "off")] {
+        let body = json!({
+            "apiVersion": "battery.bindery.dev/v1", "kind": "Gadget",
+            "metadata": {"name": name(one), "labels": {"case": t.ns, "light": light}},
+            "data": {"host": one},
+        });
+        t.post(gadgets, &body).await.is(201);
+    }
+    let labels = encode(&format!("case={},light=on", t.ns));
+    let fields = encode(&format!("metadata.name!={}", name("dark")));
+    let selectors = format!("labelSelector={labels}&fieldSelector={fields}");
+    let list = t.get(&format!("{gadgets}?limit=500&{selectors}")).await;
+    let list = list.is(200);
+    assert_eq!(names(&list), [name("east")]);
+    assert_eq!(list["items"][0]["data"], json!({"host": "east"}));
+
+    let watch = format!("{gadgets}?watch=true&allowWatchBookmarks=true&{selectors}");
+    let mut events = t.watch(&watch).await;
+    events.expect("ADDED", &name("east")).await;
+    let switch = async |one: &str, light: &str| {
+        let target = format!("{gadgets}/{}", name(one));
+        let body = json!({"metadata": {"labels": {"light": light}}});
+        t.patch(&target, Patch::Merge, &body).await.is(200);
+    };
+    switch("off", "on").await;
+    events.expect("ADDED", &name("off")).await;
+    switch("east", "off").await;
+    events.expect("DELETED", &name("east")).await;
+    for one in ["dark", "east", "off"] {
+        t.delete(&format!("{gadgets}/{}", name(one))).await.is(200);
+    }
 }
