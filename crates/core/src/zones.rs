@@ -78,6 +78,7 @@ pub struct Zones {
     leaving: BTreeSet<Id>,
     /// The same by the sets that these lines are in.
     leftovers: BTreeMap<RecordKey, SmallSet<Id>>,
+    /// Objects and zones whose receipt may differ from what was told.
     owner_news: BTreeSet<Id>,
     zone_news: BTreeSet<Name>,
     /// Zones that have work, wake later or wait because they failed.
@@ -96,6 +97,7 @@ struct Zone {
     declared: Option<ZoneDeclaration>,
     /// An object has the zone and has not declared it yet, so what stands in it is not known.
     awaited: bool,
+    /// Whether the zone is there, wanted, or on its way out.
     lifecycle: Lifecycle,
     /// The record sets, and what is told of those that are quarantined.
     children: Children<RecordKey, Arc<RecordSet>, ClaimStatus>,
@@ -105,6 +107,7 @@ struct Zone {
     losers: BTreeMap<Name, Vec<Loser>>,
     /// Objects that ask for something here which they do not carry yet.
     asking: BTreeSet<Id>,
+    /// The serial that the leader was last seen to have; some of what led to it may be unknown.
     serial: Option<Serial>,
     /// The serial at which everything in the zone is known.
     known_serial: Option<Serial>,
@@ -125,6 +128,7 @@ struct Zone {
     foreign: BTreeSet<RecordKey>,
     /// Names in it that are answered from elsewhere.
     cuts: cuts::Cuts,
+    /// What keeps a mistake from emptying the zone.
     guard: guard::Guard,
     /// Why the zone as a whole could not be read or written, while it waits to be tried again.
     fault: Option<Fault>,
@@ -470,6 +474,9 @@ impl Zones {
     }
 
     /// Whether a record in a set is ours: some object carries it.
+    ///
+    /// Why the objects and not our memory: after a crash or on another machine they are all that is left to
+    /// tell our records from those of others.
     fn is_owned(&self, zone: &Zone, key: &RecordKey, data: &RecordData) -> bool {
         let mut carriers = self
             .carriers(key)

@@ -1,4 +1,8 @@
 //! What others write into a zone: noticed by serials that are not ours, and counted.
+//!
+//! Why serials: to read a zone costs as much as it is large, to ask for its serial costs one small message.
+//! Each of our messages makes exactly one serial, so a serial that our own messages explain means that
+//! nobody else wrote, and only one that they do not explain costs a look at what changed.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -169,6 +173,8 @@ impl Zone {
             self.drifted = true;
             return;
         };
+        // Zero where our acknowledged messages explain the serial. Above zero, messages on their way may be
+        // in it already; below, the answers of some came before the server showed them.
         let ahead = base.steps_to(seen).wrapping_sub(self.acknowledged);
         let in_flight = i32::try_from(self.commits).unwrap_or(i32::MAX);
         if ahead == 0 && in_flight == 0 {

@@ -1,4 +1,7 @@
 //! The other servers of a zone: a set is served only when all of them have it.
+//!
+//! Why sets wait by serial and not one by one: a follower has a version of the zone as a whole, so one
+//! question for its serial answers for every set that was written up to it.
 
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -1,4 +1,8 @@
 //! The guard: a plan that would take too much out of a zone is held and shown, not carried out.
+//!
+//! Why a minute counts as one plan: a mistake such as a wrong selector or an emptied folder takes objects
+//! away one after the other, and each removal alone looks harmless. Why leave is given to a digest: what
+//! somebody looked at and meant must not cover what joined the plan afterwards.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
