@@ -32,6 +32,17 @@ struct Observed<'s> {
     progress: Option<&'s Progress>,
 }
 
+impl Observed<'_> {
+    /// Whether the object has no zone any longer, and nobody can tell whether what it had is gone: its zone's
+    /// object vanished, and this process did not see the zone go. Then what it had is remembered.
+    fn is_out_of_sight(&self, decision: &Decision) -> bool {
+        let is_alive = self.meta.is_some_and(|meta| meta.life == Life::Alive);
+        let gone = |group: &Group, zone: &[u8]| self.state.taken_back.has(group, zone);
+        let catalog = &self.state.catalog;
+        is_alive && decision.zones.is_empty() && catalog.is_out_of_sight(self.object, &gone)
+    }
+}
+
 /// An object whose spec was checked against the zones that there are: what it claims, and what is wrong.
 struct Valid<'s> {
     observed: Observed<'s>,

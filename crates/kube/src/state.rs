@@ -16,7 +16,7 @@ use crate::cluster::Watched;
 use crate::deletions::Deletions;
 use crate::events::LastEvent;
 use crate::status::{MainCondition, ObservedStatus, StatusCache};
-use crate::zone::ZoneProgress;
+use crate::zone::{TakenBack, ZoneProgress};
 
 /// What the controllers remember. Everything in it can be found out again after a restart.
 #[derive(Default)]
@@ -26,6 +26,8 @@ pub(crate) struct State {
     pub(crate) zones: BTreeMap<Id, ZoneProgress>,
     /// The zone object that last declared each zone to the engine.
     pub(crate) declarers: BTreeMap<ZoneKey, Id>,
+    /// Zones that are gone.
+    pub(crate) taken_back: TakenBack,
     /// How each zone is, as the engine says.
     pub(crate) zone_events: BTreeMap<ZoneKey, ZoneReceipt>,
     /// Which objects are in which zone.
@@ -225,6 +227,7 @@ impl State {
 
     /// Notes that a zone object declares a zone; what was said of it before counts no longer.
     pub(crate) fn set_declarer(&mut self, object: &Id, zone: &ZoneKey) {
+        self.taken_back.forget(zone);
         self.declarers.insert(zone.clone(), Id::clone(object));
         self.zone_events.remove(zone);
     }

@@ -12,9 +12,11 @@ mod observe;
 mod plan;
 mod removals;
 mod report;
+mod taken_back;
 
 pub(crate) use announce::{declare_recorded, hold};
 pub(crate) use removals::{Note, recall};
+pub(crate) use taken_back::TakenBack;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,12 @@
 //! How the deletion of an object came about.
 
-use bindery_core::{ObjectRef, zones::Going};
+use bindery_core::{Group, ObjectRef, zones::Going};
 
 use crate::catalog::Catalog;
 use crate::meta::Meta;
+
+/// Whether the zone of this name, in wire form, is known to be gone from the servers of a group.
+pub type IsGone<'a> = &'a dyn Fn(&Group, &[u8]) -> bool;
 
 /// Whether something that an object belongs to is to stay, as far as one may look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +58,18 @@ impl Catalog {
             Some(Cause::WithNamespace) if self.is_beside_its_zone(object) => Going::Along,
             Some(Cause::WithNamespace | Cause::ByName | Cause::Unknown) => Going::Asked,
         }
+    }
+
+    /// Whether an object may have something in a zone that no object declares and that is not `gone` either.
+    /// Nobody can tell what is there.
+    #[must_use]
+    pub fn is_out_of_sight(&self, object: &ObjectRef, gone: IsGone<'_>) -> bool {
+        let lines = self.meta(object).map(Meta::owned_records);
+        lines.into_iter().flatten().any(|(group, line)| {
+            let mut suffixes = line.name.suffixes();
+            !suffixes
+                .any(|name| self.zones.serving(name, Some(&group)).is_some() || gone(&group, name))
+        })
     }
 
     fn is_beside_its_zone(&self, object: &ObjectRef) -> bool {

@@ -22,7 +22,7 @@ mod zones;
 pub use bindery_api::Spec;
 pub use bindery_core::Id;
 pub use catalog::Catalog;
-pub use cause::{Cause, Stays};
+pub use cause::{Cause, IsGone, Stays};
 pub use decision::{Decision, IsAvailable, KEPT, NextAct};
 pub use groups::Groups;
 pub use meta::{Life, Meta, sealed};

@@ -54,6 +54,7 @@ pub(super) fn plan(valid: Option<Valid<'_>>) -> Plan {
                     Plan::Report(Box::new(Report::received(valid, content, receipt)))
                 }
                 (None, Some(life)) => match &valid.decision.cleanup {
+                    Some(_) if valid.observed.is_out_of_sight(&valid.decision) => Plan::Rest,
                     Some(patch) if is_withdrawn => Plan::CleanUp(patch.clone()),
                     Some(_) | None if life == Life::Deleting => Plan::Rest,
                     Some(_) | None => Plan::Report(Box::new(Report::early(valid, content))),

@@ -44,6 +44,8 @@ pub(super) struct Report {
     content: u64,
     /// The receipt is still to come.
     is_early: bool,
+    /// Nobody can tell whether what it had is gone.
+    is_out_of_sight: bool,
 }
 
 impl Report {
@@ -71,6 +73,7 @@ impl Report {
     fn new(Valid { observed, decision }: Valid<'_>, content: u64) -> Self {
         let meta = observed.meta;
         let catalog = &observed.state.catalog;
+        let is_out_of_sight = decision.cleanup.is_some() && observed.is_out_of_sight(&decision);
         let zones = decision.zones.into_iter().filter_map(|id| {
             let name = catalog.zone(&id)?.name.cloned()?;
             Some((id, name))
@@ -86,6 +89,7 @@ impl Report {
             confirmed: meta.map_or_else(Box::default, |meta| meta.confirmed_text().into()),
             content,
             is_early: false,
+            is_out_of_sight,
         }
     }
 
@@ -96,7 +100,7 @@ impl Report {
         let confirmed = bindery_sources::meta::parse_records(&self.confirmed);
         let receipt = self.receipt.as_deref();
         let is_over = receipt.is_some_and(|receipt| receipt.withdrawal == Withdrawal::Done);
-        if !is_over {
+        if !is_over || self.is_out_of_sight {
             lines.extend(confirmed.iter().cloned());
         }
         for outcome in receipt.iter().flat_map(|receipt| &receipt.outcomes) {

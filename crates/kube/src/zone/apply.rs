@@ -121,6 +121,7 @@ async fn write(
         .collect();
     for zone in &gone {
         state.clear_declarer(object, zone);
+        state.taken_back.note(zone);
     }
     drop(state);
     Ok(())

@@ -303,6 +303,52 @@ async fn a_zone_whose_name_is_edited_back_is_as_it_was() {
 #[tokio::test(start_paused = true)]
 async fn a_held_deletion_is_undone_by_taking_the_finalizer_and_applying_again() {
     let bench = with_foreign().await;
+    strip_and_apply_again(bench).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_of_a_zone_whose_object_vanished_are_known_again_after_a_restart() {
+    let mut bench = with_foreign().await;
+    bench.create(SHOP).await;
+    bench
+        .until("DNSEndpoint/shop", "Programmed", "+Programmed")
+        .await;
+    bench.delete("DNSZone/example").await;
+    bench.until("DNSZone/example", "Guarded", "+Held").await;
+    let stripped = json!({"metadata": {"finalizers": null}});
+    bench.patch("DNSZone/example", stripped).await;
+    bench.until_gone("DNSZone/example").await;
+    for _ in 0..2 {
+        bench.restart().await;
+        bench.until("ARecord/www", "Ready", "-NotSelected").await;
+        bench.settle().await;
+        assert_eq!(bench.lines(), [SHOP_LINE, THEIRS, WWW_LINE]);
+    }
+    bench.create(ZONE).await;
+    bench.until_ready("ARecord/www").await;
+    bench
+        .until("DNSEndpoint/shop", "Programmed", "+Programmed")
+        .await;
+    bench.delete("ARecord/www").await;
+    bench.delete("DNSEndpoint/shop").await;
+    bench.until_gone("ARecord/www").await;
+    bench.until_lines(&[THEIRS]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_record_had_in_a_zone_that_was_taken_back_is_forgotten() {
+    let bench = Bench::managed().await;
+    bench.create(ZONE).await;
+    bench.create(WWW).await;
+    bench.until_ready("ARecord/www").await;
+    bench.delete("DNSZone/example").await;
+    bench.until_gone("DNSZone/example").await;
+    bench.until("ARecord/www", "Ready", "-NotSelected").await;
+    bench.settle().await;
+    assert_eq!(bench.published("ARecord/www").await, None);
+}
+
+async fn strip_and_apply_again(bench: Bench) {
     let before = serial(&bench);
     bench.delete("DNSZone/example").await;
     bench.until("DNSZone/example", "Guarded", "+Held").await;
