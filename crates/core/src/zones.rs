@@ -236,7 +236,9 @@ impl Zones {
         zone.let_go(u64::MAX);
         zone.lifecycle.retire();
         zone.losses.let_go();
-        zone.propagation = followers::Propagation::default();
+        if zone.created_by_us {
+            zone.propagation = followers::Propagation::default();
+        }
         zone.mends.clear();
         self.claim_again(name);
         self.zone_news.insert(name.clone());

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bindery_core::zones::{ClaimReceipt, ClaimStatus, Receipt, Withdrawal, ZoneReceipt};
+use bindery_core::zones::{
+    ClaimReceipt, ClaimStatus, Receipt, SerialFloor, Withdrawal, ZoneReceipt,
+};
 use bindery_core::{
     Backoff, Failures, Group, Kind, ObjectRef, RecordKey, Serial, SmallSet, Uid, ZoneKey, compact,
 };
@@ -33,7 +35,7 @@ pub(crate) struct State {
     /// Which objects are in which zone.
     pub(crate) members: BTreeMap<Id, Members>,
     /// The newest serial that the status of each zone object tells.
-    pub(crate) serials: BTreeMap<Id, Serial>,
+    pub(crate) serials: BTreeMap<Id, SerialFloor>,
     /// How deletions of publishing objects came about.
     pub(crate) deletions: Deletions,
 }
@@ -221,7 +223,13 @@ impl State {
             .filter_map(|serial| u32::try_from(serial.as_u64()?).ok().map(Serial));
         let newer = |one: Serial, other: Serial| if other.newer_than(one) { other } else { one };
         if let Some(newest) = serials.reduce(newer) {
-            self.serials.insert(Id::clone(zone), newest);
+            // It is told only while the leader has an older version.
+            let floor = if status["newestSerial"].is_null() {
+                SerialFloor::Told(newest)
+            } else {
+                SerialFloor::Fallen(newest)
+            };
+            self.serials.insert(Id::clone(zone), floor);
         }
     }
 

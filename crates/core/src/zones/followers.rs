@@ -150,8 +150,8 @@ impl Zones {
     /// What is to be done about other servers, once nothing is to be done on the leader.
     pub(super) fn follow_step(&mut self, name: &Name, now: Duration) -> Option<Step> {
         let zone = self.known.get_mut(name)?;
-        // What others have is read before it is written over.
-        if !zone.lifecycle.is_open() || zone.declared.is_none() || zone.losses.asks() {
+        // What others have is read before it is written over, and nobody is given an older version.
+        if !zone.is_followed() || zone.losses.asks() || zone.losses.is_fallen() {
             return None;
         }
         self.tell_lateness(name, now);
@@ -274,7 +274,7 @@ impl Zones {
     /// given what others have, and another may lead, so an object must not let go of its lines before.
     pub(super) fn still_on_followers(zone: &Zone, key: &RecordKey) -> Withdrawal {
         let lingers = zone.propagation.may_linger(key) || zone.fleet.has_unknown();
-        if zone.declared.is_none() || !lingers {
+        if !zone.is_followed() || !lingers {
             return Withdrawal::Done;
         }
         let lateness = Self::lateness_of(zone);
@@ -308,9 +308,15 @@ impl Zones {
 }
 
 impl Zone {
+    /// Whether other servers are to have what the leader has. A zone that Bindery created and nobody
+    /// declares goes from all of them at once; from one of others, our records go everywhere first.
+    pub(super) fn is_followed(&self) -> bool {
+        self.lifecycle.is_open() && (self.declared.is_some() || !self.created_by_us)
+    }
+
     /// When something about other servers is due.
     pub(super) fn follow_wake(&self, pace: &crate::fleet::Pace) -> Option<Duration> {
-        if !self.lifecycle.is_open() || self.declared.is_none() {
+        if !self.is_followed() {
             return None;
         }
         let grace = self

@@ -37,6 +37,9 @@ pub(super) struct Losses {
     is_hearsay: bool,
     /// The zone may have been there before this process, at serials that nobody was told.
     is_untold: bool,
+    /// The leader was on its way up before this process: its serial is no proof of what it has before it is
+    /// beyond the bar.
+    was_fallen: bool,
     /// The serial at which the leader was found, older than the floor, until it is beyond.
     fallen: Option<Serial>,
     /// Another server leads and was not read yet.
@@ -61,9 +64,10 @@ impl Losses {
         match before {
             SerialFloor::New => {}
             SerialFloor::Untold => self.is_untold = true,
-            SerialFloor::Told(told) => {
+            SerialFloor::Told(told) | SerialFloor::Fallen(told) => {
                 if self.floor.is_none_or(|floor| told.newer_than(floor)) {
                     (self.floor, self.is_hearsay) = (Some(told), true);
+                    self.was_fallen = matches!(before, SerialFloor::Fallen(_));
                 }
             }
         }
@@ -219,7 +223,9 @@ impl Zone {
             losses.floor = newest(losses.bar(), Some(serial));
             losses.is_hearsay = false;
         }
-        let is_older = losses.floor.is_some_and(|floor| floor.newer_than(serial));
+        let is_on_its_way = std::mem::take(&mut losses.was_fallen)
+            && losses.bar().is_some_and(|bar| !serial.newer_than(bar));
+        let is_older = is_on_its_way || losses.floor.is_some_and(|floor| floor.newer_than(serial));
         if !is_older && !is_handed_over {
             // One that fell goes beyond by a step of its own, wherever its changes led it.
             if losses.fallen.is_none() {
@@ -309,12 +315,46 @@ impl Zones {
         let Some(content) = content else {
             return;
         };
+        let told = zone.losses.floor;
+        if told.is_none_or(|told| !told.newer_than(content.serial)) {
+            self.sort_out(name, &content);
+        }
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
         let floor = newest(zone.losses.floor, Some(content.serial));
         if floor != zone.losses.floor {
             (zone.losses.floor, zone.losses.is_hearsay) = (floor, false);
         }
         // What cannot be put back stands beside something that was declared or written since.
         let _left = self.take_over(name, content.sets);
+    }
+
+    /// What a fallen leader has and the newest version elsewhere does not was taken away in between, by us
+    /// or by others: it goes again, as it would from a follower with an older version.
+    fn sort_out(&mut self, name: &Name, newest: &super::ZoneContent) {
+        let Some(zone) = self.known.get(name) else {
+            return;
+        };
+        let mut returned = Vec::new();
+        for (key, set) in zone.children.all_actual() {
+            let is_apex =
+                key.name == *name && matches!(key.rtype, RecordType::Soa | RecordType::Ns);
+            if is_apex || zone.children.desired(key).is_some() {
+                continue;
+            }
+            let left = newest.sets.get(key).map_or(&[][..], RecordSet::data);
+            let gone = set.data().iter().filter(|data| !left.contains(data));
+            returned.extend(gone.map(|data| (key.clone(), data.clone())));
+        }
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
+        for (key, data) in returned {
+            zone.guard.pass(&key);
+            zone.children.mark(key.clone());
+            zone.losses.returned.insert((key, data));
+        }
     }
 
     /// Puts what others wrote on another server on the leader too. Returns how many sets that concerns, and
@@ -328,7 +368,8 @@ impl Zones {
             return (0, Vec::new());
         };
         let declared = zone.declared.as_ref();
-        if declared.is_none_or(|declared| declared.tenancy == Tenancy::Exclusive) {
+        let is_exclusive = declared.is_some_and(|one| one.tenancy == Tenancy::Exclusive);
+        if is_exclusive || (declared.is_none() && zone.created_by_us) {
             return (0, Vec::new());
         }
         let mut taken = Vec::new();
@@ -336,7 +377,9 @@ impl Zones {
         for (key, set) in sets {
             let is_apex =
                 key.name == *name && matches!(key.rtype, RecordType::Soa | RecordType::Ns);
-            if is_apex || zone.children.desired(&key).is_some() {
+            // What stands in place of a set that we have had goes, there as on the leader.
+            let is_ours = || zone.children.desired(&key).is_some() || self.is_usurper(zone, &key);
+            if is_apex || is_ours() {
                 continue;
             }
             let standing = zone.children.actual(&key).map_or(&[][..], |set| set.data());

@@ -61,6 +61,8 @@ pub enum SerialFloor {
     Untold,
     /// This was the newest that was told.
     Told(Serial),
+    /// The same of a leader that had an older version and was on its way beyond.
+    Fallen(Serial),
 }
 
 /// By whose word a zone is to go, or what an object has in one.

@@ -67,11 +67,21 @@ impl Zones {
         self.servers = servers;
         let names: Vec<Name> = self.known.keys().cloned().collect();
         for name in &names {
+            let was_answered = self.is_served(name);
             self.seat(name, now);
             self.advance(name, now);
             self.schedule.push(name.clone());
+            if was_answered != self.is_served(name) {
+                self.touch_all_owners(name);
+            }
         }
         self.zone_news.extend(names);
+    }
+
+    /// Whether any server of a zone answers.
+    fn is_served(&self, name: &Name) -> bool {
+        let zone = self.known.get(name);
+        zone.is_some_and(|zone| self.is_answered(zone))
     }
 
     /// Takes in whether a server answers. One that does not is out of rotation in every zone.
@@ -168,10 +178,11 @@ impl Zones {
             zone.fleet.set_servers(others, now);
         } else {
             let former = before.as_ref().filter(|former| servers.contains(former));
-            let has_led = zone.leader.is_some();
             zone.hand_over(leader.clone(), former, now);
-            if has_led {
-                zone.recover(&mut self.schedule, name);
+            zone.recover(&mut self.schedule, name);
+            if leader.is_none() {
+                let message = "no server is known that takes updates of this zone";
+                zone.fault = Some(Fault::new(FaultKind::Unreachable, message));
             }
             zone.fleet.set_servers(others, now);
             self.schedule.push(name.clone());

@@ -239,7 +239,17 @@ impl Zones {
             zone.commits += 1;
             return Some(Step::Commit(changes));
         }
-        if let Some(drained) = zone.children.drained() {
+        if !zone.children.has_in_flight()
+            && let Some(step) = self.renew_step(name)
+        {
+            return Some(step);
+        }
+        let zone = self.known.get_mut(name)?;
+        // What we wrote stands on the other primaries too, until they have what the leader has.
+        let is_everywhere = zone
+            .serial
+            .is_none_or(|serial| zone.fleet.leaders_have(serial));
+        if is_everywhere && let Some(drained) = zone.children.drained() {
             let ended = zone.lifecycle.release(drained);
             zone.children.restart(ended);
             self.zone_news.insert(name.clone());

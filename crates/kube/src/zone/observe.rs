@@ -106,7 +106,7 @@ pub(super) fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Obser
     });
     Some(Observed {
         serial_floor: match told.filter(|_| is_only) {
-            Some(told) => SerialFloor::Told(told),
+            Some(told) => told,
             None if is_new => SerialFloor::New,
             None => SerialFloor::Untold,
         },

@@ -73,6 +73,33 @@ fn a_set_is_programmed_only_when_every_server_has_it() {
 }
 
 #[test]
+fn from_a_zone_of_others_our_records_go_on_every_primary_before_it_is_let_go() {
+    let mut world = with_followers(&[Role::Primary]);
+    world.server.insert(name(ZONE), content(APEX));
+    world
+        .zones
+        .declare_zone(zone_declaration(Hosting::Elsewhere));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    let had = world.server[&name(ZONE)].serial;
+    world.serials.insert(server(1), Ok(had));
+    world.zones.undeclare_zone(&name(ZONE));
+    world.zones.declare(declare("www", 2, "", WWW));
+    world.pass(Duration::from_secs(5));
+    assert!(!world.lines().contains(&WWW.to_owned()));
+    assert_ne!(state(&world), ZoneState::Gone, "the other one still has it");
+    let receipt = world.zones.event(&object("www"));
+    assert_ne!(receipt.map(|one| one.withdrawal), Some(Withdrawal::Done));
+
+    world.serials.clear();
+    world.pass(Duration::from_secs(5));
+    let told = world.zones.take_zone_events();
+    assert!(told.iter().any(|one| one.state == ZoneState::Gone));
+    let receipt = world.zones.event(&object("www"));
+    assert_eq!(receipt.map(|one| one.withdrawal), Some(Withdrawal::Done));
+}
+
+#[test]
 fn a_server_that_fails_for_a_moment_is_not_told_of() {
     let mut world = with_followers(&[Role::Primary]);
     world.zones.declare_zone(served(APEX));

@@ -243,6 +243,67 @@ fn what_another_server_still_has_is_put_back_after_a_restart() {
 }
 
 #[test]
+fn what_the_newest_version_elsewhere_does_not_have_is_not_brought_back_by_an_older_one() {
+    let restart = |newer: u32| {
+        let mut world = with_followers(&[Role::Primary]);
+        let older = content(&format!("{APEX}\n{THEIRS}\n{API}"));
+        world.server.insert(name(ZONE), older);
+        let newest = APEX.replace(" 7 60", &format!(" {newer} 60"));
+        world.others = Some(content(&format!("{newest}\n{THEIRS}")));
+        world.serials.insert(server(1), Ok(Serial(newer)));
+        // Its object went with leave of every server that was there.
+        world.zones.declare_zone(with_floor(49));
+        world.pass(Duration::from_millis(500));
+        assert!(world.has(THEIRS), "{:?}", world.lines());
+        world.has(API)
+    };
+    assert!(!restart(49), "it was taken away in between");
+    assert!(restart(48), "nobody has the newest version");
+}
+
+#[test]
+fn no_server_is_given_what_a_fallen_leader_has_before_that_is_beyond() {
+    let mut world = with_followers(&[Role::Primary]);
+    world.server.insert(name(ZONE), content(APEX));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.zones.declare_zone(with_floor(49));
+    let zone = name(ZONE);
+    let renewal = loop {
+        let step = world.zones.next_step(&zone, world.now);
+        let step = step.expect("its serial goes beyond");
+        if matches!(step, Step::Renew(_)) {
+            break step;
+        }
+        let completion = world.carry_out(&zone, step);
+        world.zones.complete(&zone, completion, world.now);
+    };
+    assert_eq!(world.zones.next_step(&zone, world.now), None);
+    let completion = world.carry_out(&zone, renewal);
+    world.zones.complete(&zone, completion, world.now);
+    let step = world.zones.next_step(&zone, world.now);
+    assert!(matches!(step, Some(Step::Follow(_))), "{step:?}");
+}
+
+#[test]
+fn a_leader_on_its_way_up_is_fallen_for_the_next_process_too() {
+    let restart = |has: u32| {
+        let mut world = World::new();
+        let apex = APEX.replace(" 7 60", &format!(" {has} 60"));
+        world.server.insert(name(ZONE), content(&apex));
+        world.zones.declare_zone(ZoneDeclaration {
+            serial_floor: SerialFloor::Fallen(Serial(7)),
+            ..served(APEX)
+        });
+        world.pass(Duration::from_secs(5));
+        assert_eq!(state(&world), ZoneState::Ready);
+        world.serial()
+    };
+    assert_eq!(restart(7), Serial(1_008));
+    assert_eq!(restart(9), Serial(1_008), "what was written on the way");
+    assert_eq!(restart(1_008), Serial(1_008), "it is beyond");
+}
+
+#[test]
 fn nothing_is_ready_while_another_server_has_an_older_version_with_a_newer_serial() {
     let mut world = with_followers(&[Role::Secondary]);
     world.server.insert(name(ZONE), content(APEX));
@@ -277,16 +338,31 @@ fn what_others_wrote_on_a_second_primary_is_kept_on_the_lead() {
 fn what_cannot_stand_on_the_lead_is_told() {
     let mut world = with_followers(&[Role::Primary]);
     world.zones.declare_zone(served(APEX));
-    world.zones.declare(declare("www", 1, WWW, ""));
     world.pass(Duration::from_secs(5));
-    let alias = "www.example.com. 60 IN CNAME else.example.net.";
+    world.write(THEIRS);
+    world.pass(Duration::from_secs(5));
+    let alias = "theirs.example.com. 60 IN CNAME else.example.net.";
     world.extras = Some((Serial(9), alias.to_owned()));
     world.pass(Duration::from_secs(30));
     let ZoneState::Degraded(fault) = state(&world) else {
         panic!("{:?}", state(&world));
     };
-    assert!(fault.message.contains("www.example.com. CNAME"), "{fault}");
+    let set = "theirs.example.com. CNAME";
+    assert!(fault.message.contains(set), "{fault}");
     assert!(world.extras.is_some(), "nothing was taken away");
+}
+
+#[test]
+fn what_stands_on_another_primary_in_place_of_a_set_that_we_had_goes() {
+    let mut world = with_followers(&[Role::Primary]);
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    let alias = "www.example.com. 60 IN CNAME else.example.net.";
+    world.extras = Some((Serial(9), alias.to_owned()));
+    world.pass(Duration::from_secs(30));
+    assert_eq!(world.extras, None);
+    assert_eq!(state(&world), ZoneState::Ready);
 }
 
 #[test]

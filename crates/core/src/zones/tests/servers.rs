@@ -95,6 +95,29 @@ fn with_no_server_in_rotation_nothing_is_served() {
 }
 
 #[test]
+fn with_no_server_left_nothing_is_served_and_the_zone_says_so() {
+    let mut world = with_www(&[Role::Primary]);
+    world.zones.on_answer(&server(1), silence(), world.now);
+    world.zones.take_events();
+    // The one that answers is taken out.
+    let silent = servers(&[Role::Primary, Role::Primary]).remove(1);
+    world.zones.set_servers(vec![silent], world.now);
+    let told = world.zones.take_events();
+    assert!(told.iter().any(|one| *one.owner == *object("www")));
+    assert!(!matches!(world.status("www"), ClaimStatus::Programmed(_)));
+
+    world.zones.set_servers(Vec::new(), world.now);
+    assert_ne!(state(&world), ZoneState::Ready);
+    assert!(!matches!(world.status("www"), ClaimStatus::Programmed(_)));
+    world
+        .zones
+        .set_servers(servers(&[Role::Primary]), world.now);
+    world.pass(Duration::from_secs(5));
+    assert_eq!(state(&world), ZoneState::Ready);
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
+}
+
+#[test]
 fn another_primary_leads_when_the_leader_falls_silent() {
     let mut world = with_www(&[Role::Primary, Role::Secondary]);
     let before = world.server.clone();
