@@ -63,6 +63,12 @@ impl FakeNameServer {
         self.damage().unloadable.remove(zone);
     }
 
+    /// Removes a zone that was deleted on purpose while the server was out of service.
+    pub fn drop_zone(&self, zone: &Name) {
+        self.lose_zone(zone);
+        self.damage().newest.remove(zone);
+    }
+
     /// Makes a zone's files unreadable: the server has the zone and cannot serve it.
     pub fn break_zone(&self, zone: &Name) {
         if self.content(zone).is_some() {

@@ -4,9 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use bindery_core::{Group, Role, ServerId, ServerInfo};
 use bindery_engine::{ServerHandle, Servers};
+use bindery_kube::Management;
 use tokio::time::Instant;
 
-use super::{SECONDARY, World, name};
+use super::{SECONDARY, World, foreign, name};
 use crate::{
     nameserver::{Absence, FakeNameServer},
     user::ZONES,
@@ -22,6 +23,8 @@ pub(super) struct ServerPlace {
     away_until: Option<Instant>,
     /// How often each zone had been deleted when it was taken out.
     deletions: Vec<usize>,
+    /// It was out, and has not had what the others have since.
+    is_stale: bool,
 }
 
 impl ServerPlace {
@@ -30,6 +33,7 @@ impl ServerPlace {
             number: 53 + index,
             away_until: None,
             deletions: Vec::new(),
+            is_stale: false,
         }
     }
 }
@@ -94,7 +98,9 @@ impl World {
         let now = Instant::now();
         for index in 0..self.servers.len() {
             let until = self.places[index].away_until;
-            if until.is_some_and(|until| until <= now) {
+            // Nobody takes a server into service while there is none that it could learn from.
+            let is_out = self.servers[index].absence() == Absence::Out;
+            if until.is_some_and(|until| until <= now) && (!is_out || self.has_primary()) {
                 self.bring_back(index, Return::Perhaps, random);
             }
         }
@@ -112,8 +118,37 @@ impl World {
         }
     }
 
-    /// A server is away for a while.
+    /// Whether every server that was out has what the others have.
+    fn is_in_line(&mut self) -> bool {
+        for index in 0..self.servers.len() {
+            let is_like_another = self.is_like_another(index);
+            self.places[index].is_stale &= !is_like_another;
+        }
+        self.places.iter().all(|place| !place.is_stale)
+    }
+
+    /// Whether a server has what some other primary that answers has.
+    fn is_like_another(&self, index: usize) -> bool {
+        let serials = |server: &FakeNameServer| {
+            let contents = ZONES.map(|zone| server.content(&name(zone)));
+            contents.map(|content| content.map(|content| content.serial))
+        };
+        let others = self.answering().filter(|(other, _)| *other != index);
+        let mut primaries = others.filter(|(other, _)| *other != SECONDARY);
+        primaries.any(|(_, other)| serials(other) == serials(&self.servers[index]))
+    }
+
+    /// A server is away for a while, unless one that was out is not in line yet: of what was withdrawn
+    /// meanwhile no object knows any more, so that the other servers are all that tells it from what others
+    /// wrote. Whoever takes a server back into service waits for that.
     pub(super) fn leave(&mut self, index: usize, absence: Absence, random: &mut Random) {
+        // The last primary stays: with no server at all, nobody would remember a serial.
+        let primaries = self.servers.iter().enumerate().take(SECONDARY);
+        let mut others = primaries.filter(|(other, _)| *other != index);
+        let has_other = others.any(|(_, one)| one.absence() != Absence::Out);
+        if !self.is_in_line() || (absence == Absence::Out && !has_other) {
+            return;
+        }
         let time = Duration::from_millis(500 + random.next_u64() % 25_000);
         self.places[index].away_until = Some(Instant::now() + time);
         self.places[index].deletions = self.deletions();
@@ -134,9 +169,15 @@ impl World {
             let before = self.places[index].deletions.clone();
             for ((zone, before), now) in ZONES.iter().zip(before).zip(self.deletions()) {
                 if before != now {
-                    server.lose_zone(&name(zone));
+                    server.drop_zone(&name(zone));
+                }
+                // Nor what was let go of in a zone of others.
+                if self.management == Management::External {
+                    server.drop_zone(&name(zone));
+                    server.add_zone(&name(zone), &foreign(zone));
                 }
             }
+            self.places[index].is_stale = true;
         }
         // What strangers wrote must not go with what a server loses.
         if what == Return::Perhaps && !self.has_guests() && random.percent(25) {
@@ -151,7 +192,10 @@ impl World {
 
     /// Everybody answers again.
     pub(super) fn bring_all_back(&mut self, random: &mut Random) {
-        for index in 0..self.servers.len() {
+        let is_out = |world: &Self, index: usize| world.servers[index].absence() == Absence::Out;
+        let mut away: Vec<usize> = (0..self.servers.len()).collect();
+        away.sort_by_key(|index| is_out(self, *index));
+        for index in away {
             if !self.servers[index].is_present() {
                 self.bring_back(index, Return::Whole, random);
             }

@@ -84,6 +84,7 @@ impl World {
         if self.servers.len() < 2 || !random.percent(50) {
             return Ok(());
         }
+        self.pass(Duration::from_mins(1)).await;
         let away = random.below(self.servers.len());
         let absence = *random.pick(&[Absence::Down, Absence::Stopped, Absence::Out]);
         self.leave(away, absence, random);
