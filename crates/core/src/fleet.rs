@@ -184,10 +184,12 @@ impl Fleet {
         }
     }
 
-    /// Takes in which followers there are now. Of one that moved or does something else, nothing is known.
+    /// Takes in which followers there are now. Of one that moved or does something else, no more is known
+    /// than this past.
     pub fn set_servers<'a>(
         &mut self,
         servers: impl IntoIterator<Item = &'a ServerInfo>,
+        past: Past,
         now: Duration,
     ) {
         let mut before = std::mem::take(&mut self.followers);
@@ -199,6 +201,10 @@ impl Fleet {
             }
             let mut follower = Follower::new(info);
             follower.behind_since = is_new.then_some(now);
+            // Nobody writes on a secondary.
+            if info.role == Role::Primary {
+                follower.past = past;
+            }
             follower
         };
         self.followers = servers.into_iter().map(follower).collect();
@@ -498,6 +504,13 @@ impl Fleet {
         let followers = self.followers.iter();
         let is_behind = |one: &&Follower| self.target.is_some() && one.serial != self.target;
         followers.filter(is_behind).map(|one| &one.info.id)
+    }
+
+    /// Those that nobody waits for: they do not answer, or did not and have not caught up yet.
+    pub fn out_of_rotation(&self) -> impl Iterator<Item = &ServerId> {
+        let out = self.followers.iter();
+        let out = out.filter(|one| one.rotation != Rotation::In);
+        out.map(|one| &one.info.id)
     }
 
     /// How each follower is, in their order.

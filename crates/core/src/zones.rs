@@ -148,6 +148,8 @@ struct Zone {
     own: own::Own,
     /// The server that plans are made against and that changes go to first.
     leader: Option<ServerInfo>,
+    /// The server that led last, while there is none.
+    led: Option<ServerInfo>,
     /// How often another server began to lead.
     term: u32,
     /// The other servers.

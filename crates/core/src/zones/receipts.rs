@@ -203,6 +203,16 @@ impl Zones {
         zone.map_or_else(Vec::new, |zone| zone.fleet.behind().cloned().collect())
     }
 
+    /// The followers that nobody waits for in a zone; none of a zone that is retired.
+    #[must_use]
+    pub fn out_of_rotation(&self, name: &Name) -> Vec<ServerId> {
+        let zone = self.known.get(name);
+        let zone = zone.filter(|zone| zone.declared.is_some());
+        zone.map_or_else(Vec::new, |zone| {
+            zone.fleet.out_of_rotation().cloned().collect()
+        })
+    }
+
     /// How one zone is now.
     #[must_use]
     pub fn zone_event(&self, name: &Name) -> Option<ZoneReceipt> {
@@ -210,7 +220,7 @@ impl Zones {
         let state = match (zone.lifecycle.phase(), self.fault_of(zone)) {
             (Phase::Gone, _) => ZoneState::Gone,
             (Phase::NotStarted | Phase::CreationInProgress, Some(fault)) => {
-                ZoneState::Failed(fault.clone())
+                ZoneState::Failed(fault)
             }
             (Phase::NotStarted | Phase::CreationInProgress, None) => ZoneState::Opening,
             (
@@ -219,7 +229,7 @@ impl Zones {
                 | Phase::DeletionPending
                 | Phase::DeletionInProgress,
                 Some(fault),
-            ) => ZoneState::Degraded(fault.clone()),
+            ) => ZoneState::Degraded(fault),
             (
                 Phase::Created
                 | Phase::UpdateInProgress
@@ -329,14 +339,12 @@ impl Zones {
             return late.map_or(ClaimStatus::Queued, ClaimStatus::Lagging);
         }
         match (self.fault_of(zone), settled, zone.serial) {
-            (Some(fault), true, Some(_)) if !self.is_answered(zone) => {
-                ClaimStatus::Failing(fault.clone())
-            }
+            (Some(fault), true, Some(_)) if !self.is_answered(zone) => ClaimStatus::Failing(fault),
             (_, true, Some(serial)) => {
                 cut.map_or(ClaimStatus::Programmed(serial), ClaimStatus::Occluded)
             }
-            (Some(fault), _, _) if zone.lifecycle.is_open() => ClaimStatus::Failing(fault.clone()),
-            (Some(fault), _, _) => ClaimStatus::ZoneNotReady(fault.clone()),
+            (Some(fault), _, _) if zone.lifecycle.is_open() => ClaimStatus::Failing(fault),
+            (Some(fault), _, _) => ClaimStatus::ZoneNotReady(fault),
             (None, _, _) => ClaimStatus::Queued,
         }
     }
@@ -348,10 +356,8 @@ impl Zones {
             return ClaimStatus::Admissible;
         }
         if !zone.lifecycle.is_open() {
-            return zone
-                .fault
-                .clone()
-                .map_or(ClaimStatus::Queued, ClaimStatus::ZoneNotReady);
+            let fault = self.fault_of(zone);
+            return fault.map_or(ClaimStatus::Queued, ClaimStatus::ZoneNotReady);
         }
         let standing = zone
             .children
@@ -392,7 +398,7 @@ impl Zones {
                 let Some(zone) = self.known.get(&name) else {
                     continue;
                 };
-                match remains(zone, &key, record) {
+                match self.remains(zone, &key, record) {
                     Withdrawal::Done => {}
                     Withdrawal::Pending => return Withdrawal::Pending,
                     Withdrawal::Lingering(_) if matches!(result, Withdrawal::Failing(_)) => {}
@@ -402,45 +408,47 @@ impl Zones {
         }
         result
     }
-}
 
-/// Whether a line that nobody of this object asks for any more is still in one zone.
-fn remains(zone: &Zone, key: &RecordKey, record: &Record) -> Withdrawal {
-    if zone.awaited {
-        return Withdrawal::Pending;
-    }
-    // Of a zone that nobody has, and that was never opened, only claims are known that wait for it.
-    let is_nobodys = zone.lifecycle.phase() == Phase::NotStarted && zone.declared.is_none();
-    if zone.lifecycle.phase() == Phase::Gone || is_nobodys {
-        return Withdrawal::Done;
-    }
-    // What was written and could not be read back may stand.
-    let unknown = !zone.lifecycle.is_open() || zone.serial.is_none() || zone.stale;
-    let standing = zone
-        .children
-        .actual(key)
-        .is_some_and(|set| set.data().contains(&record.data));
-    // Another object may ask for the same value; then it rightly stays.
-    let shared = zone
-        .children
-        .desired(key)
-        .is_some_and(|set| set.data().contains(&record.data));
-    let in_flight = zone.children.in_flight().contains_key(key);
-    if !(unknown || in_flight || (standing && !shared)) {
-        return Zones::still_on_followers(zone, key);
-    }
-    if let Some(quarantined) = zone.children.quarantined(key)
-        && let ClaimStatus::Rejected(fault) | ClaimStatus::Failing(fault) = &quarantined.why
-    {
-        return Withdrawal::Failing(fault.clone());
-    }
-    match &zone.fault {
-        // A zone that the server does not have holds nothing. One that is ours is about to be made again,
-        // with what other servers still have.
-        Some(fault) if unknown && fault.kind == FaultKind::Missing && !zone.created_by_us => {
-            Withdrawal::Done
+    /// Whether a line that nobody of this object asks for any more is still in one zone.
+    fn remains(&self, zone: &Zone, key: &RecordKey, record: &Record) -> Withdrawal {
+        if zone.awaited {
+            return Withdrawal::Pending;
         }
-        Some(fault) => Withdrawal::Failing(fault.clone()),
-        None => Withdrawal::Pending,
+        // Of a zone that nobody has, and that was never opened, only claims are known that wait for it.
+        let is_nobodys = zone.lifecycle.phase() == Phase::NotStarted && zone.declared.is_none();
+        if zone.lifecycle.phase() == Phase::Gone || is_nobodys {
+            return Withdrawal::Done;
+        }
+        // What was written and could not be read back may stand.
+        let unknown = !zone.lifecycle.is_open() || zone.serial.is_none() || zone.stale;
+        let standing = zone
+            .children
+            .actual(key)
+            .is_some_and(|set| set.data().contains(&record.data));
+        // Another object may ask for the same value; then it rightly stays.
+        let shared = zone
+            .children
+            .desired(key)
+            .is_some_and(|set| set.data().contains(&record.data));
+        let in_flight = zone.children.in_flight().contains_key(key);
+        if !(unknown || in_flight || (standing && !shared)) {
+            return Self::still_on_followers(zone, key);
+        }
+        if let Some(quarantined) = zone.children.quarantined(key)
+            && let ClaimStatus::Rejected(fault) | ClaimStatus::Failing(fault) = &quarantined.why
+        {
+            return Withdrawal::Failing(fault.clone());
+        }
+        match self.fault_of(zone) {
+            // A zone that the server does not have holds nothing. One that is ours is about to be made again,
+            // with what other servers still have.
+            Some(fault)
+                if unknown && fault.kind == FaultKind::Missing && !zone.created_by_us =>
+            {
+                Withdrawal::Done
+            }
+            Some(fault) => Withdrawal::Failing(fault),
+            None => Withdrawal::Pending,
+        }
     }
 }

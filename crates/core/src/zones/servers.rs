@@ -33,6 +33,11 @@ impl Zones {
         found.map(|(name, _)| name.clone())
     }
 
+    /// The zones that are known.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        self.known.keys()
+    }
+
     /// Who leads a zone now; nobody where no primary is known.
     #[must_use]
     pub fn term(&self, name: &Name) -> Option<Term> {
@@ -68,10 +73,12 @@ impl Zones {
         let names: Vec<Name> = self.known.keys().cloned().collect();
         for name in &names {
             let was_answered = self.is_served(name);
+            let was_led = self.term(name).is_some();
             self.seat(name, now);
             self.advance(name, now);
             self.schedule.push(name.clone());
-            if was_answered != self.is_served(name) {
+            // Without a server nothing is served any more; with the first one, all of it is again.
+            if was_answered != self.is_served(name) || was_led != self.term(name).is_some() {
                 self.touch_all_owners(name);
             }
         }
@@ -139,9 +146,19 @@ impl Zones {
     }
 
     /// Why a zone cannot be read or written, if it cannot.
-    pub(super) fn fault_of<'a>(&'a self, zone: &'a Zone) -> Option<&'a Fault> {
-        let silence = || self.silent.get(&zone.leader.as_ref()?.id);
-        zone.fault.as_ref().or_else(silence)
+    pub(super) fn fault_of(&self, zone: &Zone) -> Option<Fault> {
+        let Some(leader) = &zone.leader else {
+            let whose = self
+                .group
+                .name()
+                .map_or_else(String::new, |name| format!(" of cluster {name}"));
+            let message = format!(
+                "no name server{whose} that takes updates is known; what is declared waits for one"
+            );
+            return Some(Fault::new(FaultKind::Unreachable, message));
+        };
+        let silence = || self.silent.get(&leader.id);
+        zone.fault.as_ref().or_else(silence).cloned()
     }
 
     /// Why not every server of a zone has what is declared, if that is known.
@@ -175,16 +192,23 @@ impl Zones {
         let others = servers.iter();
         let others = others.filter(|one| leader.as_ref().is_none_or(|leader| leader.id != one.id));
         if before == leader {
-            zone.fleet.set_servers(others, now);
+            zone.fleet.set_servers(others, Past::Followed, now);
         } else {
+            let is_first = before.is_none() && zone.led.is_none();
             let former = before.as_ref().filter(|former| servers.contains(former));
             zone.hand_over(leader.clone(), former, now);
             zone.recover(&mut self.schedule, name);
-            if leader.is_none() {
-                let message = "no server is known that takes updates of this zone";
-                zone.fault = Some(Fault::new(FaultKind::Unreachable, message));
+            if !is_first {
+                // What waited for the former leader is looked at anew.
+                self.schedule.push(name.clone());
             }
-            zone.fleet.set_servers(others, now);
+            // The former leader may be among those that moved.
+            let past = if is_first {
+                Past::Followed
+            } else {
+                Past::Unknown
+            };
+            zone.fleet.set_servers(others, past, now);
             self.schedule.push(name.clone());
         }
         for (id, fault) in &self.silent {
@@ -239,19 +263,25 @@ impl Zone {
         now: Duration,
     ) {
         self.term = self.term.wrapping_add(1);
-        let is_first = self.leader.is_none();
-        if let Some(leader) = &leader {
-            // Everything is known of a leader that was read, up to what others wrote a moment ago.
-            let past = self.known_serial.map_or(Past::Unknown, Past::Led);
-            let former = former.map(|former| (former, past));
-            self.fleet.change_leader(&leader.id, former, now);
+        let before = self.leader.take().or_else(|| self.led.take());
+        match &leader {
+            Some(leader) => {
+                // Everything is known of a leader that was read, up to what others wrote a moment ago.
+                let past = self.known_serial.map_or(Past::Unknown, Past::Led);
+                let former = former.map(|former| (former, past));
+                self.fleet.change_leader(&leader.id, former, now);
+            }
+            None => self.led.clone_from(&before),
         }
+        let is_other = leader.is_some() && leader != before;
         self.leader = leader;
-        if is_first {
+        if before.is_none() {
             return;
         }
         self.forget_in_flight();
-        self.losses.hand_over();
+        if is_other {
+            self.losses.hand_over();
+        }
         self.missing_since = None;
         match self.lifecycle.phase() {
             Phase::CreationInProgress => self.lifecycle.fail(),

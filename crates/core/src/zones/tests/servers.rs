@@ -263,3 +263,85 @@ fn a_zone_may_have_servers_of_its_own() {
     let receipt = world.zones.zone_event(&name(ZONE)).expect("it is known");
     assert_eq!(receipt.followers, []);
 }
+
+#[test]
+fn without_servers_nothing_is_called_served_and_nothing_is_lost() {
+    let mut world = with_www(&[Role::Secondary]);
+    let known = servers(&[Role::Primary, Role::Secondary]);
+    world.zones.take_events();
+    world.zones.set_servers(Vec::new(), world.now);
+    let told = world.zones.take_events();
+    assert!(told.iter().any(|one| *one.owner == *object("www")));
+    assert!(matches!(world.status("www"), ClaimStatus::Failing(_)));
+    assert!(matches!(state(&world), ZoneState::Degraded(_)));
+    // What is declared meanwhile waits, and says so.
+    world.zones.declare(declare("mail", 2, MAIL, ""));
+    world.zones.declare(declare("www", 2, "", WWW));
+    world.pass(Duration::from_secs(5));
+    assert!(matches!(world.status("mail"), ClaimStatus::Failing(_)));
+    assert!(matches!(withdrawal(&world), Some(Withdrawal::Failing(_))));
+    assert!(world.lines().contains(&WWW.to_owned()));
+
+    world.zones.set_servers(known, world.now);
+    world.pass(Duration::from_secs(5));
+    assert!(matches!(world.status("mail"), ClaimStatus::Programmed(_)));
+    assert_eq!(withdrawal(&world), Some(Withdrawal::Done));
+    assert!(!world.lines().contains(&WWW.to_owned()));
+    assert_eq!(state(&world), ZoneState::Ready);
+}
+
+#[test]
+fn what_others_took_away_while_no_server_was_known_is_not_put_back() {
+    let theirs = "theirs.example.com. 60 IN A 192.0.2.77";
+    let mut world = World::with_zone(&format!("{APEX}\n{theirs}"));
+    world.pass(Duration::from_secs(5));
+    world.zones.set_servers(Vec::new(), world.now);
+    world.server.insert(name(ZONE), content(APEX));
+    world
+        .server
+        .entry(name(ZONE))
+        .and_modify(|zone| zone.serial = Serial(9));
+    world
+        .zones
+        .set_servers(servers(&[Role::Primary]), world.now);
+    world.pass(Duration::from_secs(5));
+    assert!(
+        !world.lines().contains(&theirs.to_owned()),
+        "{:?}",
+        world.lines()
+    );
+    assert_eq!(
+        world.server[&name(ZONE)].serial,
+        Serial(9),
+        "nothing was written"
+    );
+}
+
+#[test]
+fn of_servers_that_change_places_the_former_leader_may_have_what_nobody_else_has() {
+    let mut world = with_www(&[Role::Primary]);
+    let mut swapped = servers(&[Role::Primary, Role::Primary]);
+    let [one, two] = &mut swapped[..] else {
+        panic!("there are two");
+    };
+    std::mem::swap(&mut one.address, &mut two.address);
+    world.zones.set_servers(swapped, world.now);
+    let pasts = std::iter::from_fn(|| {
+        let zone = world.zones.take_work().pop()?;
+        let mut found = None;
+        while let Some(step) = world.zones.next_step(&zone, world.now) {
+            if let Step::Follow(FollowerTask {
+                action: FollowerAction::Sync(known),
+                ..
+            }) = &step
+            {
+                found = Some(known.past);
+            }
+            let completion = world.carry_out(&zone, step);
+            world.zones.complete(&zone, completion, world.now);
+        }
+        Some(found)
+    });
+    let past = pasts.take(20).flatten().next();
+    assert_eq!(past, Some(Past::Unknown));
+}
