@@ -17,7 +17,11 @@ use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    behind::Behind, metrics::Metrics, queue::KeyedQueue, servers::Servers, zone_driver::run_group,
+    behind::{Behind, ServerState},
+    metrics::Metrics,
+    queue::KeyedQueue,
+    servers::Servers,
+    zone_driver::run_group,
 };
 
 /// What a listener is told: level, not edge. A newer event of the same object replaces one that was
@@ -46,18 +50,21 @@ pub(crate) struct Shared {
     changes: watch::Sender<u64>,
 }
 
-/// Where one group of servers is spoken to. What is declared to a group without servers waits here.
+/// Where one group of servers is spoken to. What is declared to a group that is not known yet waits here.
 pub(crate) struct GroupHandle {
     pub(crate) inbox: KeyedQueue<InputKey, Input>,
-    pub(crate) servers: watch::Sender<Servers>,
+    /// Its servers; `None` while nobody said that there is such a group.
+    pub(crate) servers: watch::Sender<Option<Servers>>,
     pub(crate) behind: Behind,
 }
 
 impl GroupHandle {
-    fn new(servers: Servers) -> Self {
+    fn new(servers: Option<Servers>) -> Self {
+        let behind = Behind::default();
+        behind.set_servers(servers.as_ref().map(Servers::infos).unwrap_or_default());
         Self {
             inbox: KeyedQueue::default(),
-            behind: Behind::default(),
+            behind,
             servers: watch::Sender::new(servers),
         }
     }
@@ -107,7 +114,7 @@ impl Engine {
         limits: Limits,
         stop: &CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
-        let handle = |(group, servers)| (group, Arc::new(GroupHandle::new(servers)));
+        let handle = |(group, servers)| (group, Arc::new(GroupHandle::new(Some(servers))));
         let new_groups = KeyedQueue::default();
         for group in groups.keys() {
             new_groups.push(group.clone(), ());
@@ -130,11 +137,11 @@ impl Engine {
     /// Replaces the servers of a group, while it is worked on. Each is known by its id: one that stays
     /// where it is goes on as before, with another key too; one that moved is taken for a new one.
     ///
-    /// What was declared to a group that had no servers begins now.
+    /// A group may have no servers for a while: what is declared to it waits, and is told so.
     pub fn set_servers(&self, group: &Group, servers: Servers) {
         let handle = self.0.group(group);
         // Nobody else sends on this channel, so the runner sees the last of them.
-        handle.servers.send_replace(servers);
+        handle.servers.send_replace(Some(servers));
         self.0.changes.send_modify(|changes| *changes += 1);
     }
 
@@ -144,23 +151,34 @@ impl Engine {
         self.0.changes.subscribe()
     }
 
-    /// The groups that have servers, with them.
+    /// The groups that there are, with their servers.
     #[must_use]
     pub fn groups(&self) -> BTreeMap<Group, Servers> {
         let groups = lock(&self.0.groups);
-        let served = groups.iter().map(|(group, handle)| {
-            let servers = handle.servers.borrow().clone();
-            (group.clone(), servers)
+        let known = groups.iter().filter_map(|(group, handle)| {
+            let servers = handle.servers.borrow().clone()?;
+            Some((group.clone(), servers))
         });
-        served.filter(|(_, servers)| !servers.is_empty()).collect()
+        known.collect()
     }
 
-    /// The servers of a group, if it has any.
+    /// The servers of a group, if there is such a group; it may have none.
     #[must_use]
     pub fn servers(&self, group: &Group) -> Option<Servers> {
         let groups = lock(&self.0.groups);
-        let servers = groups.get(group)?.servers.borrow().clone();
-        Some(servers).filter(|servers| !servers.is_empty())
+        groups.get(group)?.servers.borrow().clone()
+    }
+
+    /// How each server of each group is.
+    #[must_use]
+    pub fn server_states(&self) -> BTreeMap<Group, Vec<ServerState>> {
+        let groups = lock(&self.0.groups);
+        let known = groups
+            .iter()
+            .filter(|(_, handle)| handle.servers.borrow().is_some());
+        known
+            .map(|(group, handle)| (group.clone(), handle.behind.states()))
+            .collect()
     }
 
     /// Lets the engine begin with everything that was declared until now, taken in at once.
@@ -218,7 +236,7 @@ impl Engine {
         }
         for (group, declaration) in parts {
             let handle = self.0.group(&group);
-            if handle.servers.borrow().is_empty() {
+            if handle.servers.borrow().is_none() {
                 let receipt = unserved(&group, &declaration);
                 self.0.tell(placements.receive(&group, receipt));
             }
@@ -288,13 +306,13 @@ impl Shared {
         }
     }
 
-    /// Where a group is spoken to; one that was never spoken of has no servers yet.
+    /// Where a group is spoken to; of one that was never spoken of, nothing is known yet.
     pub(crate) fn group(&self, group: &Group) -> Arc<GroupHandle> {
         let mut groups = lock(&self.groups);
         if let Some(handle) = groups.get(group) {
             return Arc::clone(handle);
         }
-        let handle = Arc::new(GroupHandle::new(Servers::default()));
+        let handle = Arc::new(GroupHandle::new(None));
         groups.insert(group.clone(), Arc::clone(&handle));
         self.new_groups.push(group.clone(), ());
         handle

@@ -26,6 +26,7 @@ pub mod supervisor;
 mod terms;
 mod zone_driver;
 
+pub use behind::ServerState;
 pub use commit::send_changes;
 pub use completed::Completed;
 pub use engine::{Engine, Receipts, ZoneReceipts};

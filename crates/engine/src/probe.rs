@@ -36,8 +36,8 @@ struct Asked {
     unanswered: Option<Instant>,
     /// When the question left that is on its way.
     sent: Instant,
-    /// What was told last.
-    silent: bool,
+    /// What was told last; at first nothing.
+    told: Option<bool>,
 }
 
 impl Probes {
@@ -57,10 +57,10 @@ impl Probes {
             let known = known.map(|at| before.swap_remove(at));
             let asked = known.unwrap_or_else(|| Asked {
                 handle: handle.clone(),
-                due: Some(now + PAUSE),
+                due: Some(now),
                 unanswered: None,
                 sent: now,
-                silent: false,
+                told: None,
             });
             Asked {
                 handle: handle.clone(),
@@ -70,7 +70,7 @@ impl Probes {
         self.servers = servers.iter().map(asked).collect();
     }
 
-    /// The next server that stops or resumes answering, and that it does.
+    /// The next server that answers for the first time, stops or resumes, and that it does.
     ///
     /// Cancellation: dropped, nothing is lost; questions on their way go on.
     pub(crate) async fn next(&mut self, zones: &Zones) -> (ServerInfo, Result<(), Fault>) {
@@ -89,25 +89,20 @@ impl Probes {
                         return (server, news);
                     }
                 }
-                () = wait => self.ask(zones.probe().as_ref()),
+                () = wait => self.ask(&zones.probe().unwrap_or_else(Name::root)),
             }
         }
     }
 
-    /// Asks every server that is due.
-    fn ask(&mut self, zone: Option<&Name>) {
+    /// Asks every server that is due for a zone; any answer will do, so it need not have it.
+    fn ask(&mut self, zone: &Name) {
         let now = Instant::now();
         for one in &mut self.servers {
             if one.due.is_none_or(|due| due > now) {
                 continue;
             }
-            // Without a zone there is nothing to tell about anything.
-            let Some(zone) = zone.cloned() else {
-                one.due = Some(now + PAUSE);
-                continue;
-            };
             (one.due, one.sent) = (None, now);
-            let handle = one.handle.clone();
+            let (handle, zone) = (one.handle.clone(), zone.clone());
             self.running.spawn(async move {
                 let answer = question(&handle, &zone).await;
                 (handle.info, answer)
@@ -130,16 +125,17 @@ impl Probes {
             Ok(()) => {
                 one.due = Some(now + PAUSE);
                 one.unanswered = None;
-                std::mem::replace(&mut one.silent, false).then(|| {
+                let before = one.told.replace(true);
+                if before == Some(false) {
                     tracing::info!(server, "the name server answers again");
-                    Ok(())
-                })
+                }
+                (before != Some(true)).then_some(Ok(()))
             }
             Err(fault) => {
                 one.due = Some(now + PAUSE_SILENT);
                 let since = *one.unanswered.get_or_insert(one.sent);
                 // One that is being started again refuses for a moment.
-                if now < since + ANSWER_MAX || std::mem::replace(&mut one.silent, true) {
+                if now < since + ANSWER_MAX || one.told.replace(false) == Some(false) {
                     return None;
                 }
                 tracing::warn!(server, %fault, "the name server does not answer");

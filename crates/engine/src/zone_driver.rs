@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bindery_core::{
-    Fault, Group, Name, ServerInfo,
+    Fault, Group, Name, ServerId, ServerInfo,
     zones::{Completion, Limits, Receipt, Step, Term, ZoneReceipt, Zones},
 };
 use futures::future::BoxFuture;
@@ -72,7 +72,7 @@ pub(crate) struct ZoneDriver {
     group: Group,
     handle: Arc<GroupHandle>,
     /// Tells when the servers of the group change.
-    changes: watch::Receiver<Servers>,
+    changes: watch::Receiver<Option<Servers>>,
     servers: Servers,
     terms: Terms,
     stories: Stories,
@@ -95,7 +95,7 @@ pub(crate) struct StepTicket {
     commit: Option<Commit>,
 }
 
-/// Works for one group of servers: begins when the engine is opened and some server is known, and ends when
+/// Works for one group of servers: begins when the engine is opened and the group is known, and ends when
 /// `stop` is cancelled and no update is on its way.
 pub(crate) async fn run_group(
     shared: Arc<Shared>,
@@ -119,7 +119,7 @@ pub(crate) async fn run_group(
         biased;
         () = stop.cancelled() => return,
         // The sender is in the handle, so the channel stays open.
-        _open = driver.changes.wait_for(|servers| !servers.is_empty()) => {}
+        _open = driver.changes.wait_for(Option::is_some) => {}
     }
     driver.set_servers(&mut zones, started.elapsed());
     if !driver.take_first_picture(&mut zones, &stop).await {
@@ -151,12 +151,36 @@ impl ZoneDriver {
 
     fn set_servers(&mut self, zones: &mut Zones, now: Duration) {
         let servers = self.changes.borrow_and_update().clone();
+        let servers = servers.unwrap_or_default();
         let infos = servers.infos();
         self.handle.behind.set_servers(infos.clone());
         self.probes.set_servers(&servers);
         zones.set_servers(infos, now);
         self.servers = servers;
         self.end_terms(zones);
+    }
+
+    /// Takes in whether a server answers.
+    fn hear(
+        &mut self,
+        zones: &mut Zones,
+        (server, answer): (&ServerId, Result<(), Fault>),
+        now: Duration,
+    ) {
+        self.handle.behind.note_answer(server, answer.is_ok());
+        zones.on_answer(server, answer, now);
+        for zone in zones.names() {
+            self.note_behind(zones, zone);
+        }
+        self.end_terms(zones);
+    }
+
+    /// Notes who is behind in a zone, for those who count.
+    fn note_behind(&self, zones: &Zones, zone: &Name) {
+        if !self.handle.behind.is_idle() {
+            let (behind, out) = (zones.behind(zone), zones.out_of_rotation(zone));
+            self.handle.behind.note(zone, behind, out);
+        }
     }
 
     /// Gives up what was begun with servers that lead no longer.
@@ -174,7 +198,7 @@ impl ZoneDriver {
                 Input::AwaitZone(zone) => zones.await_zone(&zone),
                 Input::UndeclareZone(zone) => {
                     zones.undeclare_zone(&zone);
-                    self.handle.behind.note(&zone, Vec::new());
+                    self.handle.behind.note(&zone, Vec::new(), Vec::new());
                 }
                 Input::Forget(owner) => zones.forget(&owner),
             }
@@ -281,16 +305,13 @@ impl Driver<Zones> for ZoneDriver {
             ZoneInput::Inbox => self.take_inputs(zones, INPUTS_MAX),
             ZoneInput::Servers => self.set_servers(zones, now),
             ZoneInput::Answer(server, answer) => {
-                zones.on_answer(&server.id, answer, now);
-                self.end_terms(zones);
+                self.hear(zones, (&server.id, answer), now);
             }
         }
     }
 
     fn completed(&mut self, zones: &Zones, zone: &Name) {
-        if !self.handle.behind.is_idle() {
-            self.handle.behind.note(zone, zones.behind(zone));
-        }
+        self.note_behind(zones, zone);
     }
 
     fn tell(&mut self, news: ZoneNews) {

@@ -41,8 +41,8 @@ pub enum Management {
 pub struct GroupConfig {
     /// Whether zones are ours to create.
     pub management: Management,
-    /// Where the first primary listens: `192.0.2.1:53`.
-    pub primary: String,
+    /// Where the first primary listens: `192.0.2.1:53`; `None` while the group has none.
+    pub primary: Option<Arc<str>>,
     /// Whose the lines are that stand there as an object asks for them, where the object does not say.
     pub adoption: Adoption,
 }
@@ -147,15 +147,15 @@ impl Context {
     /// What is known of a group of servers: zones are ours to create where Bindery manages the servers.
     pub(crate) fn group_config(&self, group: &Group) -> Option<GroupConfig> {
         let servers = self.engine.servers(group)?;
-        let primary = servers.first_primary()?;
-        let management = match primary.host {
+        let primary = servers.first_primary();
+        let management = match primary.and_then(|primary| primary.host.as_ref()) {
             Some(_) => Management::Managed,
             None => Management::External,
         };
         let is_known = self.settings.is_after_loss && management == Management::Managed;
         Some(GroupConfig {
             management,
-            primary: primary.info.address.to_string(),
+            primary: primary.map(|primary| Arc::clone(&primary.info.address)),
             adoption: if is_known {
                 Adoption::Known
             } else {

@@ -142,7 +142,8 @@ pub(super) fn declare(
     // Of a name that is declared no longer, nothing more is known.
     let records = match &config {
         Some(config) if observed.name.as_ref() == Some(&zone.name) => {
-            hosts::with_addresses(&zone.name, &observed.records, &config.primary)
+            let primary = config.primary.as_deref().unwrap_or_default();
+            hosts::with_addresses(&zone.name, &observed.records, primary)
         }
         Some(_) | None => Vec::new(),
     };

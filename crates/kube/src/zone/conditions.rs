@@ -333,15 +333,16 @@ pub(super) fn status(
         .and_then(|owned| owned.config.as_ref())
         .map(|config| {
             let leader = event.and_then(|event| event.leader.as_ref());
-            let leader = leader.map_or(&*config.primary, |leader| &*leader.address);
-            let leader = server(leader, "primary", is_served, serial);
+            let leader = leader.map(|leader| &leader.address);
+            let leader = leader.or(config.primary.as_ref());
+            let leader = leader.map(|leader| server(leader, "primary", is_served, serial));
             let followers = event.map_or(&[][..], |event| &event.followers);
             let others = followers.iter().map(|one| {
                 let serial = one.serial.map(|serial| serial.0);
                 let role = one.info.role.as_str();
                 server(&one.info.address, role, one.current, serial)
             });
-            Value::Array(std::iter::once(leader).chain(others).collect())
+            Value::Array(leader.into_iter().chain(others).collect())
         });
     let listed = &members.listed;
     json!({
@@ -428,7 +429,7 @@ fn advice(fault: &Fault, config: Option<&GroupConfig>) -> String {
     match config {
         Some(GroupConfig {
             management: Management::External,
-            primary,
+            primary: Some(primary),
             adoption: bindery_core::Adoption::Refuse,
         }) if fault.kind == FaultKind::Missing => format!(
             "the server {primary} does not have the zone: create it there, open to updates and transfers \
