@@ -22,7 +22,8 @@ pub(crate) use document::FileProblem;
 pub(crate) use keep::{FolderReport, Keeper};
 pub(crate) use plan::Scan;
 pub(crate) use scan::FolderReader;
-pub(crate) use tell::fetch_problems;
+pub(crate) use tell::{FOLDER, Teller, fetch_problems};
+pub(crate) use watch::Changes;
 
 /// The annotation that says which file declares an object, relative to the folder.
 pub(crate) const FILE: &str = "bindery.dev/file";

@@ -7,6 +7,7 @@ mod cli;
 mod out;
 
 mod address;
+mod file;
 mod log;
 mod stop;
 mod surroundings;

@@ -166,7 +166,7 @@ impl Listing {
 
     /// What is wrong in the folder of `bindery up`, if that is what answers.
     pub(super) async fn fetch_folder_problems(&self) -> Vec<String> {
-        folder::fetch_problems(&self.client).await
+        folder::fetch_problems(&self.client, folder::FOLDER).await
     }
 
     /// All objects of a kind, in one namespace or in all.

@@ -18,7 +18,7 @@ use super::leave::Leaving;
 use super::plan::{Absent, FolderPlan, LastApplied, Scan, plan};
 use super::remove::{Removed, is_namespace, is_zone, rank};
 use super::scan::{FolderReader, ScanResult};
-use super::tell::Teller;
+use super::tell::{FOLDER, Teller};
 use super::watch::Changes;
 
 /// When a document is tried again whose object is still being deleted.
@@ -82,7 +82,7 @@ impl Keeper {
             leaving: Leaving::new(Instant::now()),
             along: BTreeMap::new(),
             started: Instant::now(),
-            teller: Teller::new(client),
+            teller: Teller::new(client, FOLDER),
             news,
         };
         Ok((keeper, receiver))

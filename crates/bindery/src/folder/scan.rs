@@ -1,9 +1,8 @@
 //! Reading the folder: which files count, and what is in those that changed and are still.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::fs::{self, Metadata};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,15 +10,8 @@ use tokio::time::Instant;
 
 use super::document::{FileProblem, documents};
 use super::plan::{FileContent, Scan};
+use crate::file::{self, SETTLE, Stamp, is_old, plain};
 
-use crate::surroundings;
-
-/// How long a file must not have changed before it is read. Programs that write a file pause for less
-/// between two writes, and a change still takes effect within a second.
-const SETTLE: Duration = Duration::from_millis(250);
-/// How long ago a file must have been written to count as still when Bindery starts. More than
-/// [`SETTLE`], since the clock of a file server may differ a little.
-const SETTLED_BEFORE: Duration = Duration::from_secs(2);
 /// How long a file may be written before that is told.
 const RESTLESS_MAX: Duration = Duration::from_secs(5);
 /// The largest manifest. The API takes objects of 1.5 MiB; a file of 10,000 records has 2.5 MiB.
@@ -57,16 +49,6 @@ struct Cached {
     seen: (Stamp, Instant),
     /// Since when it differs from what was read.
     restless: Option<Instant>,
-}
-
-/// What differs when a file was written.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    len: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
 }
 
 /// Files found so far.
@@ -205,26 +187,6 @@ impl Cached {
     }
 }
 
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            len: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-}
-
-/// Whether a file was last touched so long ago that it counts as still at first sight.
-fn is_old(metadata: &Metadata) -> bool {
-    let touched = metadata.ctime().max(metadata.mtime());
-    let now = surroundings::since_1970().as_secs();
-    // Whole seconds are cut off on both sides, so one more has to pass.
-    u64::try_from(touched).is_ok_and(|touched| touched + SETTLED_BEFORE.as_secs() < now)
-}
-
 /// Lists the manifests of `folder` and of those below. Hidden ones do not count: editors and version
 /// control keep their own there. A symbolic link counts if it stays inside `root`.
 fn list(
@@ -327,7 +289,7 @@ fn list_below(root: &Path, (path, place): (&Path, &Path), depth: usize, found: &
 
 /// Reads a file that is as `stamp` says; `None` where it is not, or not any longer.
 fn read(name: &str, path: &Path, stamp: Stamp) -> Option<FileContent> {
-    let text = match read_text(path, stamp) {
+    let text = match file::read_text(path, stamp, FILE_LEN_MAX) {
         Ok(text) => text?,
         Err(error) => {
             let text = format!("cannot be read: {}", plain(&error));
@@ -338,22 +300,6 @@ fn read(name: &str, path: &Path, stamp: Stamp) -> Option<FileContent> {
         Ok(documents) => FileContent::Declares(documents),
         Err(problem) => FileContent::Broken(problem),
     })
-}
-
-fn read_text(path: &Path, stamp: Stamp) -> io::Result<Option<String>> {
-    // Should a pipe have taken the place of the file, opening it must not wait for a writer.
-    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)?;
-    let is_same = |file: &File| io::Result::Ok(Stamp::of(&file.metadata()?) == stamp);
-    if !is_same(&file)? {
-        return Ok(None);
-    }
-    let mut text = String::new();
-    (&file).take(FILE_LEN_MAX + 1).read_to_string(&mut text)?;
-    Ok(is_same(&file)?.then_some(text))
 }
 
 fn is_manifest(path: &Path) -> bool {
@@ -368,20 +314,9 @@ fn relative(root: &Path, path: &Path) -> String {
         .into_owned()
 }
 
-/// The message without the number of the error.
-fn plain(error: &io::Error) -> String {
-    let known = [
-        (io::ErrorKind::NotFound, "there is no such file or folder"),
-        (io::ErrorKind::NotADirectory, "it is not a folder"),
-        (io::ErrorKind::PermissionDenied, "permission denied"),
-        (io::ErrorKind::InvalidData, "it is not UTF-8 text"),
-    ];
-    let found = known.iter().find(|(kind, _)| *kind == error.kind());
-    found.map_or_else(|| error.to_string(), |(_, text)| (*text).to_owned())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::os::unix::fs::symlink;
 
     use super::*;

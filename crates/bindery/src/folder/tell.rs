@@ -1,4 +1,4 @@
-//! What is wrong in the folder, kept in the API for those who ask there.
+//! What is wrong in files, kept in the API for those who ask there.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -9,7 +9,8 @@ use super::document::FileProblem;
 
 /// Where it is kept: a `ConfigMap` that is there while something is wrong.
 const NAMESPACE: &str = "kube-system";
-const NAME: &str = "bindery-folder";
+/// Its name where it is about the folder of manifests.
+pub(crate) const FOLDER: &str = "bindery-folder";
 const FIELD: &str = "problems";
 /// The field manager of it.
 const MANAGER: &str = "bindery-up";
@@ -21,14 +22,16 @@ const TEXT_LEN_MAX: usize = 1_000;
 /// Keeps problems in the API.
 pub(crate) struct Teller {
     api: Api<ConfigMap>,
+    name: &'static str,
     written: Option<String>,
 }
 
 impl Teller {
-    /// One that has written nothing yet.
-    pub(crate) fn new(client: Client) -> Self {
+    /// One that has written nothing yet, into the `ConfigMap` of this name.
+    pub(crate) fn new(client: Client, name: &'static str) -> Self {
         Self {
             api: Api::namespaced(client, NAMESPACE),
+            name,
             written: None,
         }
     }
@@ -42,33 +45,40 @@ impl Teller {
             return;
         }
         let done = if text.is_empty() {
-            match self.api.delete(NAME, &DeleteParams::default()).await {
-                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            match self.api.delete(self.name, &DeleteParams::default()).await {
+                // Who may not delete it did not write it either.
+                Err(kube::Error::Api(status)) if [403, 404].contains(&status.code) => Ok(()),
                 deleted => deleted.map(drop),
             }
         } else {
             let body = json!({
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
-                "metadata": {"name": NAME},
+                "metadata": {"name": self.name},
                 "data": {FIELD: &text},
             });
             let params = PatchParams::apply(MANAGER).force();
-            let written = self.api.patch(NAME, &params, &Patch::Apply(&body)).await;
+            let written = self
+                .api
+                .patch(self.name, &params, &Patch::Apply(&body))
+                .await;
             written.map(drop)
         };
         match done {
             Ok(()) => self.written = Some(text),
-            Err(error) => tracing::warn!(%error, "the folder's problems cannot be kept in the API"),
+            Err(error) => {
+                let name = format!("{NAMESPACE}/{}", self.name);
+                tracing::warn!(%error, name, "what is wrong cannot be kept in a ConfigMap");
+            }
         }
     }
 }
 
-/// The problems of the folder that an API tells of, one by one; none where there is no folder.
-pub(crate) async fn fetch_problems(client: &Client) -> Vec<String> {
+/// The problems that the `ConfigMap` of this name tells of, one by one; none where there is none.
+pub(crate) async fn fetch_problems(client: &Client, name: &str) -> Vec<String> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
-    // Only `bindery up` has a folder; in a cluster one may not even be allowed to look.
-    let found = api.get_opt(NAME).await.ok().flatten();
+    // In a cluster one may not even be allowed to look.
+    let found = api.get_opt(name).await.ok().flatten();
     let text = found.and_then(|map| map.data?.remove(FIELD));
     text.unwrap_or_default()
         .lines()

@@ -31,6 +31,7 @@ const WRITING_LEN_MAX: usize = 10_000;
 /// Notices changes of one folder, also after it was gone and came back.
 pub(crate) struct Changes {
     root: PathBuf,
+    depth: RecursiveMode,
     woken: Arc<Notify>,
     writing: Writing,
     watcher: Option<Watched>,
@@ -47,10 +48,20 @@ struct Watched {
 }
 
 impl Changes {
-    /// Changes of `root`; call [`Changes::refresh`] before each reading of it.
+    /// Changes of `root` and of all folders below; call [`Changes::refresh`] before each reading of it.
     pub(crate) fn new(root: PathBuf) -> Self {
+        Self::of(root, RecursiveMode::Recursive)
+    }
+
+    /// The same without the folders below.
+    pub(crate) fn flat(root: PathBuf) -> Self {
+        Self::of(root, RecursiveMode::NonRecursive)
+    }
+
+    fn of(root: PathBuf, depth: RecursiveMode) -> Self {
         Self {
             root,
+            depth,
             woken: Arc::new(Notify::new()),
             writing: Writing::default(),
             watcher: None,
@@ -69,6 +80,7 @@ impl Changes {
         self.watcher = place.and_then(|place| {
             let root = self.root.canonicalize().ok()?;
             let (woken, writing) = (Arc::clone(&self.woken), Arc::clone(&self.writing));
+            let depth = self.depth;
             let tell = move |event: notify::Result<notify::Event>| {
                 note_writing(&writing, &event);
                 if event.as_ref().map_or(true, |event| is_change(event.kind)) {
@@ -76,7 +88,7 @@ impl Changes {
                 }
             };
             let made = notify::recommended_watcher(tell).and_then(|mut watcher| {
-                watcher.watch(&root, RecursiveMode::Recursive)?;
+                watcher.watch(&root, depth)?;
                 Ok(watcher)
             });
             match made {
