@@ -68,7 +68,7 @@ pub(crate) fn name_server(text: &str) -> Result<Given, String> {
 }
 
 /// Whether a text is a label as Kubernetes names things by.
-fn is_label(text: &str) -> bool {
+pub(crate) fn is_label(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let edges = [text.bytes().next(), text.bytes().last()];
     (1..=63).contains(&text.len()) && text.bytes().all(is_plain) && !edges.contains(&Some(b'-'))

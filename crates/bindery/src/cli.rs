@@ -194,6 +194,18 @@ Examples:
   bindery run --namespace web --namespace mail --nameserver 192.0.2.53:53 --tsig-key-file k.key
   bindery run --nameserver internal/192.0.2.53:53 --nameserver external/198.51.100.53:53 \
     --tsig-key-file internal=in.key --tsig-key-file external=out.key
+  bindery run --servers servers.yaml
+
+A file of name servers:
+  clusters:
+  - name: internal                  # zones name it in spec.clusterRef; may be left out
+    tsigKeyFile: internal.key       # for all its servers that have no key of their own
+    servers:
+    - name: ns1                     # who it is, whatever its address and key
+      address: 192.0.2.53:53
+    - name: ns2
+      address: 192.0.2.54:53
+      role: secondary               # or primary, if it is left out
 
 The name server must have the zones already, and allow updates and transfers with the key. A zone
 that it does not have is Ready=False with reason ZoneNotFound until it exists. Records that Bindery
@@ -246,7 +258,7 @@ pub(crate) struct RunFlags {
     /// or separate several by commas
     #[arg(
         long,
-        required = true,
+        required_unless_present = "servers",
         value_name = "[CLUSTER/][ROLE=]HOST:PORT",
         value_delimiter = ',',
         value_parser = crate::address::name_server,
@@ -259,13 +271,23 @@ pub(crate) struct RunFlags {
     /// cluster in front, for its servers only
     #[arg(
         long,
-        required = true,
+        required_unless_present = "servers",
         value_name = "[CLUSTER=]FILE",
         value_delimiter = ',',
         env = "BINDERY_TSIG_KEY_FILE",
         hide_env_values = true
     )]
     pub(crate) tsig_key_file: Vec<String>,
+
+    /// YAML file of name servers, beside those of --nameserver. It is watched: servers come, go, move and
+    /// change their keys while Bindery runs
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "BINDERY_SERVERS",
+        hide_env_values = true
+    )]
+    pub(crate) servers: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) watching: Watching,

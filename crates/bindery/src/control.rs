@@ -8,14 +8,13 @@ use bindery_api::{Role, role};
 use bindery_core::zones::Limits;
 use bindery_core::{Group, Moment, Reason};
 use bindery_engine::supervisor::Supervisor;
-use bindery_engine::{Engine, Servers};
+use bindery_engine::{Engine, ServerState, Servers};
 use bindery_kube::{Clock, Controllers, Handle, ObjectState, Settings};
 use kube::Client;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::{Gate, Readiness, Sources};
-use crate::nameserver;
 use crate::surroundings;
 
 /// How often to look whether all objects were seen to.
@@ -33,13 +32,13 @@ pub(crate) struct ControllerSetup {
     pub(crate) namespaces: BTreeSet<Arc<str>>,
 }
 
-/// Starts engine and controllers as tasks of `work`, and what watches the name server as a task of
-/// `base`. `begun` says, when everything was declared, how many objects that makes.
+/// Starts engine and controllers as tasks of `work`. `begun` says, when everything was declared, how many
+/// objects that makes.
 pub(crate) fn start(
     setup: ControllerSetup,
     begun: impl Future<Output = usize> + Send + 'static,
-    (base, work): (&mut Supervisor, &mut Supervisor),
-) -> Sources {
+    work: &mut Supervisor,
+) -> (Sources, Engine) {
     let ControllerSetup {
         client,
         groups,
@@ -47,18 +46,14 @@ pub(crate) fn start(
         namespaces,
     } = setup;
     let readiness = Readiness::default();
-    for handle in groups.values().flat_map(Servers::iter) {
-        let gate = readiness.gate(&format!("the name server {}", handle.info.address));
-        let server = (Arc::clone(&handle.info.address), Arc::clone(&handle.server));
-        let probe = nameserver::watch_answers(server, gate, base.stop_token());
-        base.spawn("name server's probe", probe);
-    }
     let settings = Settings {
         namespaces,
         is_after_loss,
     };
     let (engine, running) = Engine::start(groups, Limits::default(), &work.stop_token());
     work.spawn("engine", running);
+    let servers = engine.clone();
+    readiness.ask(move || silent_groups(&servers.server_states()));
     let controllers = Controllers {
         client,
         engine: engine.clone(),
@@ -72,7 +67,22 @@ pub(crate) fn start(
     let gate = readiness.gate("the first objects");
     let settled = watch_settled(controllers.clone(), begun, gate, work.stop_token());
     work.spawn("readiness", settled);
-    Sources::new(readiness, engine, controllers)
+    let sources = Sources::new(readiness, engine.clone(), controllers);
+    (sources, engine)
+}
+
+/// The groups none of whose servers answers.
+fn silent_groups(states: &BTreeMap<Group, Vec<ServerState>>) -> Vec<Arc<str>> {
+    let is_silent = |servers: &[ServerState]| servers.iter().all(|one| one.answers != Some(true));
+    let silent = states.iter().filter(|(_, servers)| is_silent(servers));
+    let sentence = silent.map(|(group, servers)| match (&servers[..], group.name()) {
+        ([one], _) => format!("the name server {}", one.info.address),
+        ([], None) => "name servers".to_owned(),
+        ([], Some(name)) => format!("name servers of cluster {name}"),
+        (_, None) => "a name server".to_owned(),
+        (_, Some(name)) => format!("a name server of cluster {name}"),
+    });
+    sentence.map(Into::into).collect()
 }
 
 /// Opens `gate` once everything that was declared when `begun` ended is settled; then waits for `stop`.

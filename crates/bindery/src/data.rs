@@ -120,12 +120,17 @@ pub(crate) fn identity(folder: &Path, names: &[String]) -> Result<Identity> {
 fn read_key(path: &Path) -> Result<Key> {
     let text = fs::read_to_string(path)
         .with_context(|| format!("cannot read the TSIG key {}", path.display()))?;
+    warn_if_open(path);
+    Key::from_key_file(&text).with_context(|| format!("cannot use the TSIG key {}", path.display()))
+}
+
+/// Tells of a key that everybody can read.
+pub(crate) fn warn_if_open(path: &Path) {
     if let Ok(metadata) = fs::metadata(path)
         && metadata.permissions().mode() & 0o007 != 0
     {
         tracing::warn!(path = %path.display(), "everybody on this machine can read the TSIG key");
     }
-    Key::from_key_file(&text).with_context(|| format!("cannot use the TSIG key {}", path.display()))
 }
 
 /// The TSIG keys that were given, each as `FILE` or `CLUSTER=FILE`.
@@ -144,11 +149,9 @@ impl TsigKeys {
     pub(crate) fn read(given: &[String], is_cluster: impl Fn(&Group) -> bool) -> Result<Self> {
         let mut keys = Self::default();
         for text in given {
-            let named = text.split_once('=');
-            let named = named.map(|(name, file)| (Group::named(name), file));
-            let before = match named.filter(|(group, _)| is_cluster(group)) {
-                Some((group, file)) => keys.own.insert(group, read_key(Path::new(file))?),
-                None => keys.common.replace(read_key(Path::new(text))?),
+            let before = match for_cluster(text, &is_cluster) {
+                (Some(group), file) => keys.own.insert(group, read_key(file)?),
+                (None, file) => keys.common.replace(read_key(file)?),
             };
             if before.is_some() {
                 bail!(
@@ -159,9 +162,28 @@ impl TsigKeys {
         Ok(keys)
     }
 
+    /// The files that they are in.
+    pub(crate) fn paths(
+        given: &[String],
+        is_cluster: impl Fn(&Group) -> bool,
+    ) -> impl Iterator<Item = PathBuf> {
+        let path = move |text: &String| for_cluster(text, &is_cluster).1.to_owned();
+        given.iter().map(path)
+    }
+
     /// The key for the servers of a cluster.
     pub(crate) fn of(&self, group: &Group) -> Option<&Key> {
         self.own.get(group).or(self.common.as_ref())
+    }
+}
+
+/// A key file that was given, and the cluster that it is for.
+fn for_cluster(text: &str, is_cluster: impl Fn(&Group) -> bool) -> (Option<Group>, &Path) {
+    let named = text.split_once('=');
+    let named = named.map(|(name, file)| (Group::named(name), file));
+    match named.filter(|(group, _)| is_cluster(group)) {
+        Some((group, file)) => (Some(group), Path::new(file)),
+        None => (None, Path::new(text)),
     }
 }
 

@@ -22,6 +22,7 @@ mod live;
 mod control;
 mod metrics;
 mod nameserver;
+mod servers;
 
 mod run;
 mod up;

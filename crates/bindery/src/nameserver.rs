@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use bindery_apiserver::System;
 use bindery_bind::NamedSupervisor;
-use bindery_core::{FaultKind, Group, Name};
+use bindery_core::Group;
 use bindery_core::{Role, ServerInfo};
 use bindery_dns::local::Replication;
 use bindery_dns::{Key, SigningClock};
@@ -17,19 +16,14 @@ use bindery_engine::ports::{NameServer, ZoneHost};
 use bindery_engine::{ServerHandle, Servers};
 use bindery_nameserver::{self as nameserver, BuiltinServer, Sockets};
 use futures::future::BoxFuture;
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::address;
 use crate::cli::ServerChoice;
-use crate::metrics::Gate;
 use crate::surroundings;
 
 /// The flag that all messages about the address name.
 const FLAG: &str = "--dns-address";
-/// How often to look whether the name server answers, while it does not and while it does.
-const PROBE_SOON: Duration = Duration::from_millis(100);
-const PROBE_LATER: Duration = Duration::from_secs(5);
 
 /// Name servers that run.
 pub(crate) struct Running {
@@ -209,42 +203,6 @@ async fn start_one(setup: ServerSetup<'_>) -> Result<RunningServer> {
         (ServerChoice::Auto | ServerChoice::Builtin, None) => start_builtin(setup).await,
         (ServerChoice::Auto | ServerChoice::Named | ServerChoice::Builtin, Some(program)) => {
             start_named(program, setup).await
-        }
-    }
-}
-
-/// Opens `gate` while the name server answers, until `stop`.
-pub(crate) async fn watch_answers(
-    (address, server): (Arc<str>, Arc<dyn NameServer>),
-    gate: Gate,
-    stop: CancellationToken,
-) {
-    let mut was_silent = None;
-    loop {
-        let answer = server.serial(&Name::root()).await;
-        // Any answer will do; most servers do not have the root zone.
-        let fault = answer.err();
-        let fault =
-            fault.filter(|one| matches!(one.kind, FaultKind::Unreachable | FaultKind::Lost));
-        let silent = fault.is_some();
-        match (was_silent.replace(silent), fault) {
-            (None | Some(false), Some(fault)) => {
-                tracing::warn!(server = %address, error = %fault, "a name server does not answer");
-            }
-            (Some(true), None) => tracing::info!(server = %address, "a name server answers again"),
-            (_, None) | (Some(true), Some(_)) => {}
-        }
-        let pause = if silent {
-            gate.close();
-            PROBE_SOON
-        } else {
-            gate.open();
-            PROBE_LATER
-        };
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            () = sleep(pause) => {}
         }
     }
 }

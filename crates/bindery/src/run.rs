@@ -1,21 +1,15 @@
 //! `bindery run`: the controllers against a Kubernetes API and a name server that is not ours.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
 
-use anyhow::{Context as _, Result, bail};
-use bindery_core::{Group, Role, ServerInfo};
-use bindery_dns::Key;
+use anyhow::{Context as _, Result, anyhow};
 use bindery_engine::supervisor::Supervisor;
-use bindery_engine::{ServerHandle, Servers};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
 
-use crate::address::Given;
 use crate::cli::RunFlags;
-use crate::data::TsigKeys;
+use crate::servers::{Connections, Reading, ServerSource, ServersKeeper, read_settled};
 use crate::stop::Signals;
 use crate::surroundings;
 use crate::{address, control, kinds, log, metrics, up};
@@ -34,7 +28,9 @@ pub(crate) async fn run(flags: RunFlags) -> Result<()> {
 }
 
 async fn start(flags: &RunFlags, stop: CancellationToken) -> Result<(Supervisor, Supervisor)> {
-    let groups = groups(flags)?;
+    let source = source(flags);
+    let Reading { found, files } = read_settled(&source).await;
+    let found = found.map_err(|problem| anyhow!("{problem}"))?;
     let metrics_address = flags.watching.metrics_address;
     let listener = address::listen(metrics_address, "--metrics-address").await?;
     let client = connect(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
@@ -42,19 +38,25 @@ async fn start(flags: &RunFlags, stop: CancellationToken) -> Result<(Supervisor,
     let mut base = Supervisor::new(CancellationToken::new());
     let mut work = Supervisor::new(stop);
     let namespaces = flags.namespace.iter();
+    let mut connections = Connections::default();
     let wanted = control::ControllerSetup {
-        client,
-        groups,
+        client: client.clone(),
+        groups: connections.open(&found),
         namespaces: namespaces.map(|one| one.as_str().into()).collect(),
         is_after_loss: false,
     };
-    let sources = control::start(wanted, std::future::ready(0), (&mut base, &mut work));
+    let servers = found.values().flatten();
+    let servers: Vec<String> = servers.map(|one| one.info.address.to_string()).collect();
+    let (mut sources, engine) = control::start(wanted, std::future::ready(0), &mut work);
+    let read = (found, files);
+    if let Some(keeper) = ServersKeeper::new(source, read, connections, (engine, client)) {
+        sources = sources.with_servers_file(keeper.report());
+        work.spawn("servers file", keeper.run(work.stop_token()));
+    }
     base.spawn(
         "metrics",
         metrics::serve(listener, sources, base.stop_token()),
     );
-    let servers = flags.nameserver.iter();
-    let servers: Vec<&str> = servers.map(|one| &*one.info.address).collect();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         nameservers = servers.join(","),
@@ -64,50 +66,13 @@ async fn start(flags: &RunFlags, stop: CancellationToken) -> Result<(Supervisor,
     Ok((base, work))
 }
 
-/// The name servers that were given, cluster by cluster.
-fn groups(flags: &RunFlags) -> Result<BTreeMap<Group, Servers>> {
-    let mut groups: BTreeMap<Group, Vec<&ServerInfo>> = BTreeMap::new();
-    let mut addresses = BTreeSet::new();
-    for Given { group, info } in &flags.nameserver {
-        if !addresses.insert(&info.address) {
-            bail!(
-                "--nameserver names {} twice; a server has one role in one cluster",
-                info.address
-            );
-        }
-        groups.entry(group.clone()).or_default().push(info);
+/// Where the name servers come from.
+fn source(flags: &RunFlags) -> ServerSource {
+    ServerSource {
+        given: flags.nameserver.clone(),
+        tsig_key_file: flags.tsig_key_file.clone(),
+        file: flags.servers.clone(),
     }
-    let keys = TsigKeys::read(&flags.tsig_key_file, |group| groups.contains_key(group))?;
-    let servers = |(group, members): (Group, Vec<&ServerInfo>)| {
-        let key = keys.of(&group).with_context(|| {
-            let cluster = group
-                .name()
-                .map_or_else(String::new, |name| format!("{name}="));
-            format!("no --tsig-key-file is for {group}; add --tsig-key-file {cluster}FILE")
-        })?;
-        let servers = servers(&group, &members, key)?;
-        Ok((group, servers))
-    };
-    groups.into_iter().map(servers).collect()
-}
-
-/// The first primary leads.
-fn servers(group: &Group, infos: &[&ServerInfo], key: &Key) -> Result<Servers> {
-    if !infos.iter().any(|one| one.role == Role::Primary) {
-        let cluster = group
-            .name()
-            .map_or_else(String::new, |name| format!("{name}/"));
-        bail!(
-            "--nameserver names no primary of {group}, so nobody could take updates; add \
-             {cluster}primary=HOST:PORT"
-        );
-    }
-    let handle = |info: &&ServerInfo| ServerHandle {
-        info: (*info).clone(),
-        server: Arc::new(bindery_dns::Server::new(&*info.address, Some(key.clone()))),
-        host: None,
-    };
-    Ok(infos.iter().map(handle).collect())
 }
 
 /// Whether $KUBECONFIG names a file.
@@ -156,10 +121,13 @@ pub(crate) fn is_answer(error: &kube::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use bindery_core::{Group, Role};
+    use bindery_dns::Key;
     use clap::Parser as _;
 
     use super::*;
     use crate::cli::{Cli, Command};
+    use crate::servers::FoundServer;
 
     /// The leader of each cluster, or the message; `K` stands for a key file.
     fn check(line: &str) -> Result<Vec<String>, String> {
@@ -173,14 +141,15 @@ mod tests {
         let Command::Run(flags) = Cli::parse_from(line.split_whitespace()).command else {
             unreachable!("the line says run");
         };
-        let groups = groups(&flags).map_err(|error| format!("{error:#}"))?;
-        let leader = |(group, servers): (&Group, &Servers)| {
+        let found = source(&flags).read().found;
+        let found = found.map_err(|problem| problem.to_string())?;
+        let leader = |(group, servers): (&Group, &Vec<FoundServer>)| {
             let name = group.name().unwrap_or("-");
-            let primary = servers.first_primary().expect("there is one");
-            let others = servers.iter().count() - 1;
-            format!("{name} {} +{others}", primary.info.address)
+            let mut primaries = servers.iter().filter(|one| one.info.role == Role::Primary);
+            let primary = primaries.next().expect("there is one");
+            format!("{name} {} +{}", primary.info.address, servers.len() - 1)
         };
-        Ok(groups.iter().map(leader).collect())
+        Ok(found.iter().map(leader).collect())
     }
 
     #[test]
@@ -201,7 +170,7 @@ mod tests {
             ),
             (
                 "--nameserver in/a:1,out/a:1 --tsig-key-file K",
-                "names a:1 twice",
+                "a:1 is named twice",
             ),
             (
                 "--nameserver in/a:1,out/b:1 --tsig-key-file in=K",

@@ -117,7 +117,8 @@ async fn start(
         is_after_loss: lost.is_some(),
         namespaces: BTreeSet::new(),
     };
-    let sources = control::start(wanted, applied, (&mut base, &mut work)).with_api(api);
+    let (sources, _engine) = control::start(wanted, applied, &mut work);
+    let sources = sources.with_api(api);
     work.spawn("folder", keeper.run(work.stop_token()));
     let view = Overview::new(style, news).run(client, work.stop_token());
     work.spawn("view", view);

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::listed_object::{ListedObject, definitions};
 use crate::cli::ask::{ApiFlags, NamespaceFlags};
 use crate::live::resource;
-use crate::{folder, run};
+use crate::{folder, run, servers};
 
 /// Objects in one page of a list.
 const PAGE_LEN: u32 = 500;
@@ -167,6 +167,11 @@ impl Listing {
     /// What is wrong in the folder of `bindery up`, if that is what answers.
     pub(super) async fn fetch_folder_problems(&self) -> Vec<String> {
         folder::fetch_problems(&self.client, folder::FOLDER).await
+    }
+
+    /// What is wrong with the file of name servers of `bindery run`, where it may tell.
+    pub(super) async fn fetch_servers_problems(&self) -> Vec<String> {
+        folder::fetch_problems(&self.client, servers::PROBLEMS).await
     }
 
     /// All objects of a kind, in one namespace or in all.

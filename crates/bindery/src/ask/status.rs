@@ -27,6 +27,8 @@ struct Tree {
     no_zone: Vec<Leaf>,
     /// What is wrong in the folder of `bindery up`.
     folder: Vec<String>,
+    /// What is wrong with the file of name servers of `bindery run`.
+    servers_file: Vec<String>,
     /// The namespace that was looked at, or none for all.
     namespace: Option<String>,
     /// Which part of what there is was looked at.
@@ -70,8 +72,10 @@ pub(crate) async fn status(flags: StatusFlags) -> Result<ExitCode> {
     let (objects, sight) = listing.fetch_all(namespace, &[Role::Zone]).await?;
     let mut tree = tree(&Inventory::new(objects), namespace, sight);
     tree.folder = listing.fetch_folder_problems().await;
+    tree.servers_file = listing.fetch_servers_problems().await;
+    let is_sound = tree.folder.is_empty() && tree.servers_file.is_empty();
     // Where nothing is declared, the namespace may be misspelled or the manifests not applied.
-    let code = if tree.ready == tree.total && tree.total > 0 && tree.folder.is_empty() {
+    let code = if tree.ready == tree.total && tree.total > 0 && is_sound {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -114,6 +118,7 @@ fn tree(inventory: &Inventory, namespace: Option<&str>, sight: Sight) -> Tree {
         zones,
         no_zone,
         folder: Vec::new(),
+        servers_file: Vec::new(),
         namespace: namespace.map(str::to_owned),
         sight,
         elsewhere: others.map(str::to_owned).collect(),
@@ -162,9 +167,13 @@ fn lines(tree: &Tree, paint: Paint) -> Vec<String> {
         lines.extend(branches(&aligned(&leaves, paint)));
         lines.push(String::new());
     }
-    if !tree.folder.is_empty() {
-        lines.push("in the folder".to_owned());
-        lines.extend(branches(&tree.folder));
+    let files = [
+        ("in the folder", &tree.folder),
+        ("in the file of name servers", &tree.servers_file),
+    ];
+    for (heading, problems) in files.iter().filter(|(_, problems)| !problems.is_empty()) {
+        lines.push((*heading).to_owned());
+        lines.extend(branches(problems));
         lines.push(String::new());
     }
     lines.extend(tree.sight.note().map(str::to_owned));

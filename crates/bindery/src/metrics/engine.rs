@@ -8,6 +8,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
 
 use super::encoding::{counters, gauge, gauge_family, histogram};
+use crate::servers::ServersReport;
 
 /// What the engine did.
 pub(super) struct EngineNumbers(pub(super) Engine);
@@ -84,6 +85,45 @@ impl Collector for EngineNumbers {
                 "Zones in which a server beside the leader does not have the leader's serial",
             ),
             rows,
+        )?;
+        let states = self.0.server_states();
+        let states = states.iter().flat_map(|(group, servers)| {
+            let cluster = group.name().unwrap_or_default();
+            servers.iter().map(move |one| (cluster, one))
+        });
+        let rows = states.map(|(cluster, one)| {
+            let role = one.info.role.as_str();
+            let labels = vec![
+                ("server", &*one.info.address),
+                ("name", one.info.id.as_str()),
+                ("role", role),
+                ("cluster", cluster),
+            ];
+            (labels, usize::from(one.in_rotation))
+        });
+        gauge_family(
+            encoder,
+            (
+                "bindery_server_in_rotation",
+                "Whether a server answers and has caught up in every zone: 1 if so",
+            ),
+            rows,
+        )
+    }
+}
+
+/// Whether the file of name servers can be used.
+#[derive(Debug)]
+pub(super) struct ServersFileNumbers(pub(super) ServersReport);
+
+impl Collector for ServersFileNumbers {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Whether the file of name servers cannot be used, so that those of before stay: 1 if so";
+        let is_refused = usize::from(self.0.is_refused());
+        gauge(
+            &mut encoder,
+            ("bindery_servers_file_refused", help),
+            is_refused,
         )
     }
 }

@@ -20,10 +20,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::ApiNumbers;
 use super::controllers::ControllerNumbers;
-use super::engine::EngineNumbers;
+use super::engine::{EngineNumbers, ServersFileNumbers};
 use super::format;
 use super::process::ProcessMetrics;
 use super::readiness::Readiness;
+use crate::servers::ServersReport;
 
 /// Where the numbers of the pages come from.
 pub(crate) struct Sources {
@@ -48,6 +49,13 @@ impl Sources {
             controllers,
             api: None,
         }
+    }
+
+    /// Whether the file of name servers can be used, too.
+    pub(crate) fn with_servers_file(mut self, report: ServersReport) -> Self {
+        let numbers = ServersFileNumbers(report);
+        self.registry.register_collector(Box::new(numbers));
+        self
     }
 
     /// Numbers of the embedded API too, and whether it can be written.

@@ -1,11 +1,20 @@
 //! Readiness that is true: every part opens its own gate, and all must be open.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// All gates of this process. Clones share them.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Readiness(Arc<Mutex<Vec<Gate>>>);
+#[derive(Clone, Default)]
+pub(crate) struct Readiness(Arc<Mutex<Gates>>);
+
+#[derive(Default)]
+struct Gates {
+    gates: Vec<Gate>,
+    questions: Vec<Question>,
+}
+
+/// What is waited for now, where that is found out by asking.
+type Question = Box<dyn Fn() -> Vec<Arc<str>> + Send>;
 
 /// One thing that has to be so before Bindery is ready.
 #[derive(Clone, Debug)]
@@ -21,21 +30,26 @@ impl Readiness {
             what: what.into(),
             open: Arc::new(AtomicBool::new(false)),
         };
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(gate.clone());
+        self.lock().gates.push(gate.clone());
         gate
+    }
+
+    /// Asks this whenever somebody wants to know; what it returns completes "waiting for …".
+    pub(crate) fn ask(&self, question: impl Fn() -> Vec<Arc<str>> + Send + 'static) {
+        self.lock().questions.push(Box::new(question));
     }
 
     /// What is waited for; empty where Bindery is ready.
     pub(crate) fn waiting(&self) -> Vec<Arc<str>> {
-        let gates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        gates
-            .iter()
-            .filter(|gate| !gate.is_open())
-            .map(|gate| Arc::clone(&gate.what))
-            .collect()
+        let all = self.lock();
+        let closed = all.gates.iter().filter(|gate| !gate.is_open());
+        let closed = closed.map(|gate| Arc::clone(&gate.what));
+        let asked = all.questions.iter().flat_map(|question| question());
+        closed.chain(asked).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Gates> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

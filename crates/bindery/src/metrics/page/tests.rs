@@ -49,6 +49,7 @@ fn sources(api: &EmbeddedApi, client: kube::Client) -> (Sources, Vec<bindery_kub
     };
     let (handle, tasks) = controllers.start(&stop);
     let sources = Sources::new(Readiness::default(), engine, handle).with_api(api.clone());
+    let sources = sources.with_servers_file(ServersReport::default());
     (sources, tasks)
 }
 
@@ -256,6 +257,10 @@ async fn the_page_is_sound() {
     }
     assert!(page.contains("bindery_update_duration_seconds_bucket{le=\"+Inf\"} 0"));
     assert!(page.contains("bindery_visits{queue=\"records\",state=\"waiting\"} 0"));
-    let behind = "bindery_server_behind_zones{server=\"192.0.2.53:53\",role=\"secondary\"} 0";
+    let behind = "bindery_server_behind_zones{server=\"192.0.2.54:53\",role=\"secondary\"} 0";
     assert!(page.contains(behind), "{page}");
+    // Nobody asked it yet.
+    let rotation = "bindery_server_in_rotation{server=\"192.0.2.53:53\",name=\"192.0.2.53:53\",\
+                    role=\"primary\",cluster=\"\"} 0";
+    assert!(page.contains(rotation), "{page}");
 }
