@@ -204,10 +204,11 @@ fn a_damaged_journal_is_survived(server: Server) -> Result<()> {
 /// A server that hangs is named, whichever it is, and its return is seen.
 fn a_server_that_hangs_is_told_and_taken_back(server: Server) -> Result<()> {
     let machine = machine(server, 2)?;
-    for (folder, reason) in [("named", "ServerUnreachable"), ("named-1", "ServerBehind")] {
+    for folder in ["named", "named-1"] {
         ready(&machine, "dnszone/example")?;
         signal(&machine, folder, "STOP")?;
-        let told = machine.says("dnszone/example", READY, reason);
+        // The other one leads.
+        let told = machine.says("dnszone/example", READY, "ServerBehind");
         signal(&machine, folder, "CONT")?;
         told?;
     }

@@ -17,6 +17,7 @@ mod files;
 mod fleet;
 mod guard;
 mod kubectl;
+mod leaders;
 mod logs;
 mod losses;
 mod machine;
@@ -26,6 +27,8 @@ mod ownership;
 mod passing;
 mod permissions;
 mod secondaries;
+mod servers;
+mod site;
 mod stage;
 mod steady;
 mod tour;
@@ -97,6 +100,8 @@ fn trials() -> Vec<Trial> {
         (logs::named_cases(), Server::Named),
         (secondaries::cases(), Server::Named),
         (losses::named_cases(), Server::Named),
+        (leaders::cases(), Server::Named),
+        (servers::cases(), Server::Named),
     ];
     for (cases, server) in once {
         trials.extend(
@@ -117,12 +122,8 @@ fn trials() -> Vec<Trial> {
     ));
     for (name, case) in [
         (
-            "quickstart::fleet::a_server_that_is_late_is_named",
-            fleet::a_server_that_is_late_is_named as fn(Server) -> anyhow::Result<()>,
-        ),
-        (
-            "quickstart::fleet::what_is_abandoned_does_not_wait_for_a_secondary",
-            fleet::what_is_abandoned_does_not_wait_for_a_secondary,
+            "quickstart::fleet::what_is_abandoned_does_not_wait_for_a_server",
+            fleet::what_is_abandoned_does_not_wait_for_a_server as fn(Server) -> anyhow::Result<()>,
         ),
         (
             "quickstart::fleet::a_primary_that_lost_its_data_gets_it_back",
