@@ -185,7 +185,7 @@ impl Fleet {
     }
 
     /// Takes in which followers there are now. Of one that moved or does something else, no more is known
-    /// than this past.
+    /// than this past; where that is nothing, it counts once it has caught up.
     pub fn set_servers<'a>(
         &mut self,
         servers: impl IntoIterator<Item = &'a ServerInfo>,
@@ -201,6 +201,9 @@ impl Fleet {
             }
             let mut follower = Follower::new(info);
             follower.behind_since = is_new.then_some(now);
+            if past == Past::Unknown {
+                follower.rotation = Rotation::CatchingUp;
+            }
             // Nobody writes on a secondary.
             if info.role == Role::Primary {
                 follower.past = past;

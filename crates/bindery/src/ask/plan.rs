@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use bindery_core::zones::ZoneContent;
 use bindery_core::{Fault, FaultKind, Group, Name, Record, Role, ZoneKey};
 use bindery_dns::Key;
@@ -25,6 +25,7 @@ use crate::address::Given;
 use crate::cli::ask::PlanFlags;
 use crate::data::TsigKeys;
 use crate::live::{Health, Paint};
+use crate::servers::{FoundServer, ServerSource};
 
 /// Zones that are transferred at a time.
 const TRANSFERS_MAX: usize = 4;
@@ -112,10 +113,16 @@ pub(crate) async fn plan(flags: PlanFlags) -> Result<ExitCode> {
     let widely = [bindery_api::Role::Zone, bindery_api::Role::Endpoints];
     let (objects, sight) = listing.fetch_all(namespace, &widely).await?;
     let inventory = Inventory::new(objects);
-    let mut places = places(&inventory, &flags.nameserver);
+    let listed = fetch_listed(&flags)?;
+    let given = listed.iter().map(|(given, _)| given);
+    let named: Vec<Given> = flags.nameserver.iter().chain(given).cloned().collect();
+    let mut places = places(&inventory, &named);
     places.retain(|place| namespace.is_none_or(|one| *place.id.namespace == *one));
     let is_cluster = |group: &Group| places.iter().any(|place| place.zone.group == *group);
-    let keys = TsigKeys::read(&flags.tsig_key_file, is_cluster)?;
+    let keys = PlanKeys {
+        given: TsigKeys::read(&flags.tsig_key_file, is_cluster)?,
+        listed,
+    };
     let transferred = transfer_all(&places, &keys).await;
     let answer = answer(inventory, places, transferred, (namespace, sight));
     let code = if answer.zones.iter().any(|zone| zone.fault.is_some()) {
@@ -125,6 +132,43 @@ pub(crate) async fn plan(flags: PlanFlags) -> Result<ExitCode> {
     };
     super::answer(flags.asking.output, &answer, lines)?;
     Ok(code)
+}
+
+/// The keys of the servers that zones are read at.
+struct PlanKeys {
+    given: TsigKeys,
+    /// Those of the servers file, each with its server.
+    listed: Vec<(Given, Key)>,
+}
+
+impl PlanKeys {
+    fn of(&self, group: &Group, address: Option<&str>) -> Option<&Key> {
+        let mut listed = self.listed.iter();
+        let listed =
+            listed.find(|(one, _)| one.group == *group && Some(&*one.info.address) == address);
+        listed.map(|(_, key)| key).or_else(|| self.given.of(group))
+    }
+}
+
+/// The servers of the servers file, with their keys.
+fn fetch_listed(flags: &PlanFlags) -> Result<Vec<(Given, Key)>> {
+    let source = ServerSource {
+        given: Vec::new(),
+        tsig_key_file: flags.tsig_key_file.clone(),
+        file: flags.servers.clone(),
+    };
+    if source.file.is_none() {
+        return Ok(Vec::new());
+    }
+    let found = source.read().found;
+    let found = found.map_err(|problem| anyhow!("{problem}"))?;
+    let servers = found.into_iter().flat_map(|(group, servers)| {
+        servers.into_iter().map(move |FoundServer { info, key }| {
+            let group = group.clone();
+            (Given { group, info }, key)
+        })
+    });
+    Ok(servers.collect())
 }
 
 /// Where each zone is read: at the server that was named, or at the first of its status.
@@ -147,7 +191,7 @@ fn places(inventory: &Inventory, named: &[Given]) -> Vec<Place> {
     inventory.zones().filter_map(place).collect()
 }
 
-async fn transfer_all(places: &[Place], keys: &TsigKeys) -> Transferred {
+async fn transfer_all(places: &[Place], keys: &PlanKeys) -> Transferred {
     // A zone that two objects declare is transferred from where the first of them says.
     let mut wanted: BTreeMap<&ZoneKey, Option<&str>> = BTreeMap::new();
     for place in places {
@@ -156,7 +200,7 @@ async fn transfer_all(places: &[Place], keys: &TsigKeys) -> Transferred {
     }
     let mut servers: BTreeMap<(&Group, &str), Arc<ReadOnly>> = BTreeMap::new();
     let transfers = wanted.into_iter().map(|(zone, server)| {
-        let key = keys.of(&zone.group);
+        let key = keys.of(&zone.group, server);
         let server = server.map(|address| {
             let server = || Arc::new(ReadOnly(bindery_dns::Server::new(address, key.cloned())));
             let known = servers.entry((&zone.group, address));

@@ -70,6 +70,7 @@ const PLAN_EXAMPLES: &str = "\
 Examples:
   bindery plan --tsig-key-file ~/.local/state/bindery/quickstart-*/tsig.key
   bindery plan --kubeconfig ~/.kube/config --nameserver 192.0.2.53:53 --tsig-key-file bindery.key
+  bindery plan --kubeconfig ~/.kube/config --servers servers.yaml
 
 The first asks a `bindery up examples/quickstart`; it prints its data folder when it starts.
 
@@ -119,6 +120,16 @@ pub(crate) struct PlanFlags {
         hide_env_values = true
     )]
     pub(crate) tsig_key_file: Vec<String>,
+
+    /// YAML file of name servers, as `bindery run` has it: the zones are transferred from the first primary
+    /// of their cluster, with its key
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "BINDERY_SERVERS",
+        hide_env_values = true
+    )]
+    pub(crate) servers: Option<PathBuf>,
 }
 
 /// Which API is asked, about what, and how the answer looks.

@@ -191,9 +191,14 @@ impl Zones {
         };
         let others = servers.iter();
         let others = others.filter(|one| leader.as_ref().is_none_or(|leader| leader.id != one.id));
-        if before == leader {
-            zone.fleet.set_servers(others, Past::Followed, now);
+        // A primary that joins a zone on its way may have led it under another address, or have been
+        // written by others. At the start, an older version is taken for nothing but that.
+        let past = if zone.lifecycle.is_open() {
+            Past::Unknown
         } else {
+            Past::Followed
+        };
+        if before != leader {
             let is_first = before.is_none() && zone.led.is_none();
             let former = before.as_ref().filter(|former| servers.contains(former));
             zone.hand_over(leader.clone(), former, now);
@@ -202,15 +207,9 @@ impl Zones {
                 // What waited for the former leader is looked at anew.
                 self.schedule.push(name.clone());
             }
-            // The former leader may be among those that moved.
-            let past = if is_first {
-                Past::Followed
-            } else {
-                Past::Unknown
-            };
-            zone.fleet.set_servers(others, past, now);
             self.schedule.push(name.clone());
         }
+        zone.fleet.set_servers(others, past, now);
         for (id, fault) in &self.silent {
             zone.fleet.fall_silent(id, fault, now);
         }

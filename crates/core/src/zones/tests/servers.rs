@@ -317,6 +317,26 @@ fn what_others_took_away_while_no_server_was_known_is_not_put_back() {
     );
 }
 
+/// What is known of a primary that is synced next.
+fn next_past(world: &mut World) -> Option<Past> {
+    for _ in 0..20 {
+        for zone in world.zones.take_work() {
+            while let Some(step) = world.zones.next_step(&zone, world.now) {
+                if let Step::Follow(FollowerTask {
+                    action: FollowerAction::Sync(known),
+                    ..
+                }) = &step
+                {
+                    return Some(known.past);
+                }
+                let completion = world.carry_out(&zone, step);
+                world.zones.complete(&zone, completion, world.now);
+            }
+        }
+    }
+    None
+}
+
 #[test]
 fn of_servers_that_change_places_the_former_leader_may_have_what_nobody_else_has() {
     let mut world = with_www(&[Role::Primary]);
@@ -326,22 +346,39 @@ fn of_servers_that_change_places_the_former_leader_may_have_what_nobody_else_has
     };
     std::mem::swap(&mut one.address, &mut two.address);
     world.zones.set_servers(swapped, world.now);
-    let pasts = std::iter::from_fn(|| {
-        let zone = world.zones.take_work().pop()?;
-        let mut found = None;
-        while let Some(step) = world.zones.next_step(&zone, world.now) {
-            if let Step::Follow(FollowerTask {
-                action: FollowerAction::Sync(known),
-                ..
-            }) = &step
-            {
-                found = Some(known.past);
-            }
-            let completion = world.carry_out(&zone, step);
-            world.zones.complete(&zone, completion, world.now);
-        }
-        Some(found)
-    });
-    let past = pasts.take(20).flatten().next();
-    assert_eq!(past, Some(Past::Unknown));
+    assert_eq!(next_past(&mut world), Some(Past::Unknown));
+}
+
+#[test]
+fn a_primary_that_joins_may_have_what_nobody_else_has() {
+    let mut world = with_www(&[]);
+    world
+        .zones
+        .set_servers(servers(&[Role::Primary, Role::Primary]), world.now);
+    assert_eq!(next_past(&mut world), Some(Past::Unknown));
+
+    let mut world = with_followers(&[Role::Primary]);
+    world.zones.declare_zone(served(APEX));
+    assert_eq!(next_past(&mut world), Some(Past::Followed), "at the start");
+}
+
+#[test]
+fn nobody_waits_for_a_server_that_joins_before_it_has_the_zone() {
+    let mut world = with_www(&[]);
+    world.serials.insert(server(1), Ok(Serial(1)));
+    world
+        .zones
+        .set_servers(servers(&[Role::Primary, Role::Secondary]), world.now);
+    world.zones.declare(declare("mail", 2, MAIL, ""));
+    world.pass(Duration::from_secs(3));
+    assert!(matches!(world.status("mail"), ClaimStatus::Programmed(_)));
+    assert!(
+        matches!(state(&world), ZoneState::Degraded(_)),
+        "it is told"
+    );
+    assert_eq!(world.zones.out_of_rotation(&name(ZONE)), [server(1)]);
+    world.serials.clear();
+    world.pass(Duration::from_secs(3));
+    assert_eq!(state(&world), ZoneState::Ready);
+    assert_eq!(world.zones.out_of_rotation(&name(ZONE)), []);
 }
