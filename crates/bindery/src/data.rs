@@ -80,7 +80,10 @@ pub(crate) fn open_api(folder: &Path) -> Result<EmbeddedApi> {
 pub(crate) fn tsig_key(folder: &Path) -> Result<Key> {
     let path = folder.join("tsig.key");
     match fs::metadata(&path) {
-        Ok(_) => read_key(&path),
+        Ok(_) => {
+            warn_if_open(&path);
+            read_key(&path)
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let key =
                 Key::generate(KEY_NAME, System::secret()).context("cannot make a TSIG key")?;
@@ -120,7 +123,6 @@ pub(crate) fn identity(folder: &Path, names: &[String]) -> Result<Identity> {
 fn read_key(path: &Path) -> Result<Key> {
     let text = fs::read_to_string(path)
         .with_context(|| format!("cannot read the TSIG key {}", path.display()))?;
-    warn_if_open(path);
     Key::from_key_file(&text).with_context(|| format!("cannot use the TSIG key {}", path.display()))
 }
 

@@ -29,7 +29,9 @@ pub(crate) async fn run(flags: RunFlags) -> Result<()> {
 
 async fn start(flags: &RunFlags, stop: CancellationToken) -> Result<(Supervisor, Supervisor)> {
     let source = source(flags);
-    let Reading { found, files } = read_settled(&source).await;
+    let reading = read_settled(&source).await;
+    reading.warn(&source);
+    let Reading { found, files } = reading;
     let found = found.map_err(|problem| anyhow!("{problem}"))?;
     let metrics_address = flags.watching.metrics_address;
     let listener = address::listen(metrics_address, "--metrics-address").await?;

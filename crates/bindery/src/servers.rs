@@ -144,7 +144,6 @@ impl ServerSource {
                 algorithm.and_then(|algorithm| Key::from_base64(name, algorithm, text.trim()))
             }
         };
-        data::warn_if_open(&path);
         key.map_err(|problem| wrong(problem.to_string()))
     }
 
@@ -161,6 +160,16 @@ impl ServerSource {
             line,
             format!("{field}: {text}"),
         )
+    }
+}
+
+impl Reading {
+    /// Tells of keys that everybody can read.
+    pub(crate) fn warn(&self, source: &ServerSource) {
+        let keys = self.files.keys();
+        for path in keys.filter(|path| source.file.as_ref() != Some(*path)) {
+            data::warn_if_open(path);
+        }
     }
 }
 

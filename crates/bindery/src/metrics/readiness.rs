@@ -59,11 +59,6 @@ impl Gate {
         self.open.store(true, Ordering::Relaxed);
     }
 
-    /// It is no longer so.
-    pub(crate) fn close(&self) {
-        self.open.store(false, Ordering::Relaxed);
-    }
-
     fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
     }
@@ -81,7 +76,7 @@ mod tests {
         assert_eq!(readiness.waiting(), ["the name server".into()]);
         dns.open();
         assert!(readiness.waiting().is_empty());
-        api.close();
-        assert_eq!(readiness.waiting(), ["the API".into()]);
+        readiness.ask(|| vec!["the Moon".into()]);
+        assert_eq!(readiness.waiting(), ["the Moon".into()]);
     }
 }

@@ -134,6 +134,7 @@ impl ServersKeeper {
             return Some(at);
         }
         let reading = block_in_place(|| self.source.read());
+        reading.warn(&self.source);
         let mut files = reading.files;
         let is_same = |(path, stamp): (&PathBuf, &Option<Stamp>)| {
             files.get(path).is_none_or(|read| read == stamp)

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::fleet::{ready, record, serial, zone};
 use crate::losses::signal;
@@ -76,6 +76,10 @@ fn while_stopped<T>(
 
 /// Both primaries have these names, at one serial, and the zone says that all is well.
 fn comes_together(machine: &Machine, names: &[(&str, &str)]) -> Result<()> {
+    all_have(machine, names).with_context(|| machine.log())
+}
+
+fn all_have(machine: &Machine, names: &[(&str, &str)]) -> Result<()> {
     for place in 0..2 {
         for (name, address) in names {
             machine.resolves_at(place, &[&format!("{name}.example.com")], &[address])?;

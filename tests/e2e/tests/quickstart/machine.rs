@@ -294,6 +294,11 @@ impl Machine {
             .with_context(|| format!("{}{}", process.out(), process.err()))
     }
 
+    /// What it logged so far.
+    pub(crate) fn log(&self) -> String {
+        self.process.as_ref().map(Process::err).unwrap_or_default()
+    }
+
     pub(crate) fn process(&mut self) -> Result<&mut Process> {
         self.process.as_mut().context("bindery does not run")
     }

@@ -41,6 +41,8 @@ pub(crate) struct Plain {
     pub(crate) folder: PathBuf,
     /// Where it fetches from; none where it takes updates.
     from: Vec<SocketAddr>,
+    /// Whom it tells of changes.
+    notify: Vec<SocketAddr>,
     process: Option<ServerProcess>,
 }
 
@@ -56,6 +58,7 @@ impl Plain {
             address: (Ipv4Addr::LOCALHOST, free_port()?).into(),
             folder,
             from,
+            notify: Vec::new(),
             process: None,
         })
     }
@@ -73,7 +76,10 @@ impl Plain {
             .collect();
         let first = keys.first().context("it has a key")?.name();
         let role = if self.from.is_empty() {
-            format!("type primary; allow-update {{ {names}}};")
+            let told = self.notify.iter();
+            let told = told.map(|at| format!("{} port {}; ", at.ip(), at.port()));
+            let told: String = told.collect();
+            format!("type primary; allow-update {{ {names}}}; also-notify {{ {told}}};")
         } else {
             let from = self.from.iter();
             let from = from.map(|at| format!("{} port {} key \"{first}\"; ", at.ip(), at.port()));
@@ -85,7 +91,7 @@ impl Plain {
         let conf = format!(
             "{texts}options {{ directory \"{folder}\"; pid-file \"named.pid\"; session-keyfile none;\n\
              listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }};\n\
-             recursion no; notify no; dnssec-validation no; }};\ncontrols {{ }};\n\
+             recursion no; notify explicit; notify-delay 0; dnssec-validation no; }};\ncontrols {{ }};\n\
              zone \"example.com\" {{ {role} file \"example.com.zone\"; masterfile-format text;\n\
              allow-transfer {{ {names}}}; }};\n"
         );
@@ -167,6 +173,10 @@ impl Site {
         let from: Vec<SocketAddr> = servers.iter().map(|one| one.address).collect();
         for index in 1..=secondaries {
             servers.push(Plain::new(&scratch, &format!("s{index}"), from.clone())?);
+        }
+        let told: Vec<SocketAddr> = servers[primaries..].iter().map(|one| one.address).collect();
+        for server in &mut servers[..primaries] {
+            server.notify.clone_from(&told);
         }
         for server in &mut servers {
             server.configure(&[key])?;
