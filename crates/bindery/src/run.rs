@@ -9,7 +9,7 @@ use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::RunFlags;
-use crate::servers::{Connections, Reading, ServerSource, ServersKeeper, read_settled};
+use crate::servers::{Connections, ServerSource, ServersKeeper, ServersReading, read_settled};
 use crate::stop::Signals;
 use crate::surroundings;
 use crate::{address, control, kinds, log, metrics, up};
@@ -31,7 +31,7 @@ async fn start(flags: &RunFlags, stop: CancellationToken) -> Result<(Supervisor,
     let source = source(flags);
     let reading = read_settled(&source).await;
     reading.warn(&source);
-    let Reading { found, files } = reading;
+    let ServersReading { found, files } = reading;
     let found = found.map_err(|problem| anyhow!("{problem}"))?;
     let metrics_address = flags.watching.metrics_address;
     let listener = address::listen(metrics_address, "--metrics-address").await?;

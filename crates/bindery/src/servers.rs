@@ -53,7 +53,7 @@ pub(crate) type FoundServers = BTreeMap<Group, Vec<FoundServer>>;
 pub(crate) type Stamps = BTreeMap<PathBuf, Option<Stamp>>;
 
 /// One reading of everything.
-pub(crate) struct Reading {
+pub(crate) struct ServersReading {
     pub(crate) found: Result<FoundServers, FileProblem>,
     /// The files that it depends on.
     pub(crate) files: Stamps,
@@ -61,16 +61,16 @@ pub(crate) struct Reading {
 
 impl ServerSource {
     /// Reads everything as it is now.
-    pub(crate) fn read(&self) -> Reading {
+    pub(crate) fn read(&self) -> ServersReading {
         let mut files: BTreeSet<PathBuf> = self.file.iter().cloned().collect();
         let found = self.find(&mut files);
         let files = stamps(&files);
-        Reading { found, files }
+        ServersReading { found, files }
     }
 
     fn find(&self, files: &mut BTreeSet<PathBuf>) -> Result<FoundServers, FileProblem> {
         let content = match &self.file {
-            Some(path) => self.parse(path)?,
+            Some(path) => parse(path)?,
             None => ServersFile::default(),
         };
         let groups = self.given.iter().map(|one| one.group.clone());
@@ -99,7 +99,7 @@ impl ServerSource {
         }
         for server in content.servers {
             let (group, info) = (server.group.clone(), server.info.clone());
-            let wrong = |text| self.wrong(server.line, &server.field, text);
+            let wrong = |text: String| self.wrong(server.line, &server.field, &text);
             known.add(&group, &info).map_err(wrong)?;
             let key = self.key(&server, &keys)?;
             found
@@ -115,24 +115,17 @@ impl ServerSource {
         Ok(found)
     }
 
-    fn parse(&self, path: &Path) -> Result<ServersFile, FileProblem> {
-        let shown = path.display().to_string();
-        let problem = |text: String| FileProblem::with_file(&shown, text);
-        let text = read_whole(path, FILE_LEN_MAX).map_err(problem)?;
-        format::parse(&shown, text.trim_start_matches('\u{feff}'))
-    }
-
     fn key(&self, server: &FileServer, keys: &TsigKeys) -> Result<Key, FileProblem> {
         let Some(KeySource { place, line, field }) = &server.key else {
             let text =
                 "no key is for it; add tsigKeyFile here or to its cluster, or give --tsig-key-file";
             let key = keys.of(&server.group).cloned();
-            return key.ok_or_else(|| self.wrong(server.line, &server.field, text.to_owned()));
+            return key.ok_or_else(|| self.wrong(server.line, &server.field, text));
         };
         let path = self.beside(place.path());
         let wrong = |text: String| {
             let text = format!("{}: {text}", path.display());
-            self.wrong(*line, field, text)
+            self.wrong(*line, field, &text)
         };
         let text = read_whole(&path, KEY_LEN_MAX).map_err(wrong)?;
         let key = match place {
@@ -153,8 +146,8 @@ impl ServerSource {
         folder.map_or_else(|| path.to_owned(), |folder| folder.join(path))
     }
 
-    fn wrong(&self, line: u64, field: &str, text: String) -> FileProblem {
-        let file = self.file.as_deref().unwrap_or(Path::new(""));
+    fn wrong(&self, line: u64, field: &str, text: &str) -> FileProblem {
+        let file = self.file.as_deref().unwrap_or_else(|| Path::new(""));
         FileProblem::at(
             &file.display().to_string(),
             line,
@@ -163,7 +156,7 @@ impl ServerSource {
     }
 }
 
-impl Reading {
+impl ServersReading {
     /// Tells of keys that everybody can read.
     pub(crate) fn warn(&self, source: &ServerSource) {
         let keys = self.files.keys();
@@ -171,6 +164,13 @@ impl Reading {
             data::warn_if_open(path);
         }
     }
+}
+
+fn parse(path: &Path) -> Result<ServersFile, FileProblem> {
+    let shown = path.display().to_string();
+    let problem = |text: String| FileProblem::with_file(&shown, text);
+    let text = read_whole(path, FILE_LEN_MAX).map_err(problem)?;
+    format::parse(&shown, text.trim_start_matches('\u{feff}'))
 }
 
 /// Names and addresses that were seen.

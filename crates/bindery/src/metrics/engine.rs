@@ -73,43 +73,48 @@ impl Collector for EngineNumbers {
         )?;
         let held = "Zones of which a plan is held because it would remove too much";
         gauge(encoder, ("bindery_held_plans", held), self.0.held_plans())?;
-        let behind = self.0.behind();
-        let rows = behind.iter().map(|(info, zones)| {
-            let role = info.role.as_str();
-            (vec![("server", &*info.address), ("role", role)], *zones)
-        });
-        gauge_family(
-            encoder,
-            (
-                "bindery_server_behind_zones",
-                "Zones in which a server beside the leader does not have the leader's serial",
-            ),
-            rows,
-        )?;
-        let states = self.0.server_states();
-        let states = states.iter().flat_map(|(group, servers)| {
-            let cluster = group.name().unwrap_or_default();
-            servers.iter().map(move |one| (cluster, one))
-        });
-        let rows = states.map(|(cluster, one)| {
-            let role = one.info.role.as_str();
-            let labels = vec![
-                ("server", &*one.info.address),
-                ("name", one.info.id.as_str()),
-                ("role", role),
-                ("cluster", cluster),
-            ];
-            (labels, usize::from(one.in_rotation))
-        });
-        gauge_family(
-            encoder,
-            (
-                "bindery_server_in_rotation",
-                "Whether a server answers and has caught up in every zone: 1 if so",
-            ),
-            rows,
-        )
+        encode_servers(encoder, &self.0)
     }
+}
+
+/// How each server is.
+fn encode_servers(encoder: &mut DescriptorEncoder<'_>, engine: &Engine) -> fmt::Result {
+    let behind = engine.behind();
+    let rows = behind.iter().map(|(info, zones)| {
+        let role = info.role.as_str();
+        (vec![("server", &*info.address), ("role", role)], *zones)
+    });
+    gauge_family(
+        encoder,
+        (
+            "bindery_server_behind_zones",
+            "Zones in which a server beside the leader does not have the leader's serial",
+        ),
+        rows,
+    )?;
+    let states = engine.server_states();
+    let states = states.iter().flat_map(|(group, servers)| {
+        let cluster = group.name().unwrap_or_default();
+        servers.iter().map(move |one| (cluster, one))
+    });
+    let rows = states.map(|(cluster, one)| {
+        let role = one.info.role.as_str();
+        let labels = vec![
+            ("server", &*one.info.address),
+            ("name", one.info.id.as_str()),
+            ("role", role),
+            ("cluster", cluster),
+        ];
+        (labels, usize::from(one.in_rotation))
+    });
+    gauge_family(
+        encoder,
+        (
+            "bindery_server_in_rotation",
+            "Whether a server answers and has caught up in every zone: 1 if so",
+        ),
+        rows,
+    )
 }
 
 /// Whether the file of name servers can be used.

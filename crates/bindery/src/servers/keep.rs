@@ -14,7 +14,7 @@ use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{Connections, FoundServer, FoundServers, Reading, ServerSource, Stamps, stamps};
+use super::{Connections, FoundServer, FoundServers, ServerSource, ServersReading, Stamps, stamps};
 use crate::file::{SETTLE, Stamp, is_old};
 use crate::folder::{Changes, FileProblem, Teller};
 
@@ -35,7 +35,7 @@ impl ServersReport {
 }
 
 /// Reads what there is at the start, when it is still.
-pub(crate) async fn read_settled(source: &ServerSource) -> Reading {
+pub(crate) async fn read_settled(source: &ServerSource) -> ServersReading {
     let end = Instant::now() + SETTLE_MAX;
     let is_settled = |path: &PathBuf| fs::metadata(path).is_ok_and(|found| is_old(&found));
     let mut reading = block_in_place(|| source.read());
@@ -80,7 +80,7 @@ impl ServersKeeper {
     ) -> Option<Self> {
         let path = source.file.clone()?;
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
-        let folder = folder.unwrap_or(Path::new(".")).to_owned();
+        let folder = folder.unwrap_or_else(|| Path::new(".")).to_owned();
         Some(Self {
             changes: Changes::flat(folder),
             seen: (read.clone(), Instant::now()),
@@ -177,7 +177,7 @@ impl ServersKeeper {
             match &problem {
                 Some(problem) => tracing::warn!(%problem, "the file of name servers is not used"),
                 None => {
-                    tracing::info!(file = %self.path.display(), "the file of name servers is right again")
+                    tracing::info!(file = %self.path.display(), "the file of name servers is right again");
                 }
             }
         }

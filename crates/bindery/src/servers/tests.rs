@@ -27,9 +27,10 @@ impl Scene {
     /// What is found with this file: `cluster name address key`.
     fn check(&self, text: &str, flags: &[&str]) -> Result<Vec<String>, String> {
         self.write("servers.yaml", text);
-        let given = flags.iter().filter(|flag| !flag.ends_with(".key"));
+        let is_key = |flag: &&&str| flag.contains("key");
+        let given = flags.iter().filter(|flag| !is_key(flag));
         let given = given.map(|flag| crate::address::name_server(flag).expect("it is right"));
-        let keys = flags.iter().filter(|flag| flag.ends_with(".key"));
+        let keys = flags.iter().filter(is_key);
         let source = ServerSource {
             given: given.collect(),
             tsig_key_file: keys.map(|key| self.key_flag(key)).collect(),

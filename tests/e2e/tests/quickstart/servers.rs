@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::machine::{Server, run, text, until};
-use crate::site::{Site, listed, new_key};
+use crate::site::{Plain, Site, listed, new_key};
 
 crate::cases!(
     a_secondary_comes_and_goes_while_it_runs,
@@ -70,7 +70,7 @@ fn a_server_moves_and_what_is_declared_goes_with_it(_: Server) -> Result<()> {
     let before = site.servers[0].serial()?;
     // An empty server of another address takes its place, under its name.
     site.add_server("other", &[], &key)?;
-    site.servers[1].name = "p1".to_owned();
+    "p1".clone_into(&mut site.servers[1].name);
     site.list(&[1], &key)?;
     let address = site.servers[1].address.to_string();
     site.says("dnszone/example", SERVERS, |said| said == address)?;
@@ -284,7 +284,7 @@ fn another_primary_leads_while_the_first_hangs(_: Server) -> Result<()> {
         server.resolves("two.example.com", "192.0.2.92")?;
     }
     site.ready("dnszone/example")?;
-    let serials = site.servers.iter().map(|one| one.serial());
+    let serials = site.servers.iter().map(Plain::serial);
     let before = serials
         .collect::<Result<Vec<_>>>()?
         .into_iter()

@@ -70,10 +70,8 @@ impl Plain {
             .iter()
             .map(|key| key.to_key_file().to_string())
             .collect();
-        let names: String = keys
-            .iter()
-            .map(|key| format!("key \"{}\"; ", key.name()))
-            .collect();
+        let names = keys.iter().map(|key| format!("key \"{}\"; ", key.name()));
+        let names = names.collect::<Vec<_>>().concat();
         let first = keys.first().context("it has a key")?.name();
         let role = if self.from.is_empty() {
             let told = self.notify.iter();
