@@ -469,7 +469,11 @@ impl Fleet {
     /// What to say about the first follower that answers and is behind for longer than the grace.
     #[must_use]
     pub fn lateness(&self, pace: &Pace, now: Duration, leader: Option<Serial>) -> Option<Fault> {
-        let is_late = |one: &Follower| one.behind_since.is_some_and(|at| now >= at + pace.grace);
+        // One that is not in rotation is told of at once: its answers may be old.
+        let is_late = |one: &Follower| {
+            let since = one.behind_since;
+            one.rotation == Rotation::CatchingUp || since.is_some_and(|at| now >= at + pace.grace)
+        };
         let late = |rotation| {
             let mut followers = self.followers.iter();
             followers.find(|one| one.rotation == rotation && is_late(one))

@@ -57,7 +57,7 @@ impl Probes {
             let known = known.map(|at| before.swap_remove(at));
             let asked = known.unwrap_or_else(|| Asked {
                 handle: handle.clone(),
-                due: Some(now),
+                due: Some(now + PAUSE),
                 unanswered: None,
                 sent: now,
                 told: None,
