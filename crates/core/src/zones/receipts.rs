@@ -442,9 +442,7 @@ impl Zones {
         match self.fault_of(zone) {
             // A zone that the server does not have holds nothing. One that is ours is about to be made again,
             // with what other servers still have.
-            Some(fault)
-                if unknown && fault.kind == FaultKind::Missing && !zone.created_by_us =>
-            {
+            Some(fault) if unknown && fault.kind == FaultKind::Missing && !zone.created_by_us => {
                 Withdrawal::Done
             }
             Some(fault) => Withdrawal::Failing(fault),

@@ -199,14 +199,9 @@ impl Zones {
             Past::Followed
         };
         if before != leader {
-            let is_first = before.is_none() && zone.led.is_none();
             let former = before.as_ref().filter(|former| servers.contains(former));
             zone.hand_over(leader.clone(), former, now);
             zone.recover(&mut self.schedule, name);
-            if !is_first {
-                // What waited for the former leader is looked at anew.
-                self.schedule.push(name.clone());
-            }
             self.schedule.push(name.clone());
         }
         zone.fleet.set_servers(others, past, now);
