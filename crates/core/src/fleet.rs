@@ -185,11 +185,11 @@ impl Fleet {
     }
 
     /// Takes in which followers there are now. Of one that moved or does something else, no more is known
-    /// than this past; where that is nothing, it counts once it has caught up.
+    /// than this past; one that joins a zone which is served, and so has a past, counts once it has caught up.
     pub fn set_servers<'a>(
         &mut self,
         servers: impl IntoIterator<Item = &'a ServerInfo>,
-        past: Past,
+        past: Option<Past>,
         now: Duration,
     ) {
         let mut before = std::mem::take(&mut self.followers);
@@ -201,12 +201,12 @@ impl Fleet {
             }
             let mut follower = Follower::new(info);
             follower.behind_since = is_new.then_some(now);
-            if past == Past::Unknown {
+            if past.is_some() {
                 follower.rotation = Rotation::CatchingUp;
             }
             // Nobody writes on a secondary.
             if info.role == Role::Primary {
-                follower.past = past;
+                follower.past = past.unwrap_or_default();
             }
             follower
         };

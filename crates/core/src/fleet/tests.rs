@@ -168,7 +168,7 @@ fn an_answer_counts_for_no_other_server() {
         address: "192.0.2.9:53".into(),
         ..info(0, Role::Primary)
     };
-    fleet.set_servers([&moved, &info(1, Role::Secondary)], Past::Followed, at(1));
+    fleet.set_servers([&moved, &info(1, Role::Secondary)], None, at(1));
     fleet.complete(&late, Ok(Serial(5)), &PACE, at(2));
     let states: Vec<_> = fleet.states().collect();
     assert_eq!(
@@ -177,7 +177,7 @@ fn an_answer_counts_for_no_other_server() {
     );
     visit_all(&mut fleet, Serial(5), at(3));
     assert!(fleet.is_current());
-    fleet.set_servers([&info(1, Role::Secondary)], Past::Followed, at(4));
+    fleet.set_servers([&info(1, Role::Secondary)], None, at(4));
     assert_eq!(fleet.states().count(), 1);
     assert!(fleet.is_current(), "what is known of it stays known");
 }

@@ -191,13 +191,14 @@ impl Zones {
         };
         let others = servers.iter();
         let others = others.filter(|one| leader.as_ref().is_none_or(|leader| leader.id != one.id));
-        // A primary that joins a zone on its way may have led it under another address, or have been
-        // written by others. At the start, an older version is taken for nothing but that.
-        let past = if zone.lifecycle.is_open() {
-            Past::Unknown
-        } else {
+        // Where the leader changes too, a primary that joins may have led under another address. Else an older
+        // version is taken for nothing but that: what objects withdrew must not come back with it.
+        let past = if before == leader {
             Past::Followed
+        } else {
+            Past::Unknown
         };
+        let past = zone.lifecycle.is_open().then_some(past);
         if before != leader {
             let former = before.as_ref().filter(|former| servers.contains(former));
             zone.hand_over(leader.clone(), former, now);

@@ -350,19 +350,6 @@ fn of_servers_that_change_places_the_former_leader_may_have_what_nobody_else_has
 }
 
 #[test]
-fn a_primary_that_joins_may_have_what_nobody_else_has() {
-    let mut world = with_www(&[]);
-    world
-        .zones
-        .set_servers(servers(&[Role::Primary, Role::Primary]), world.now);
-    assert_eq!(next_past(&mut world), Some(Past::Unknown));
-
-    let mut world = with_followers(&[Role::Primary]);
-    world.zones.declare_zone(served(APEX));
-    assert_eq!(next_past(&mut world), Some(Past::Followed), "at the start");
-}
-
-#[test]
 fn nobody_waits_for_a_server_that_joins_before_it_has_the_zone() {
     let mut world = with_www(&[]);
     world.serials.insert(server(1), Ok(Serial(1)));
