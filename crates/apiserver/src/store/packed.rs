@@ -24,6 +24,8 @@ const BASE_BYTES_MAX: usize = 16 << 10;
 const BASE_BYTES_MIN: usize = 256;
 /// A text that takes more than this part of its length becomes the next base.
 const WELL_PACKED: usize = 3;
+/// The same of a text that is longer than the newest base: it has fields that others will have too.
+const GROWN: usize = 6;
 /// Bytes of a text: far more than an object may have, far less than a damaged number can say.
 const TEXT_BYTES_MAX: u32 = 64 << 20;
 /// The first byte of a packed text on disk. A text that stands there as it is begins with a brace.
@@ -133,7 +135,10 @@ impl Bases {
         };
         let base = self.by_resource.get(resource).and_then(|all| all.last());
         let mut packed = pack(&text, len, base.cloned());
-        if packed.data.len() * WELL_PACKED > text.len()
+        let base_len = packed.base.as_ref().map_or(0, |base| base.text.len());
+        let has_grown = text.len() * 4 > base_len * 5;
+        let well_packed = if has_grown { GROWN } else { WELL_PACKED };
+        if packed.data.len() * well_packed > text.len()
             && let Some(base) = self.adopt(resource, &text)
         {
             packed = pack(&text, len, Some(base));
@@ -247,6 +252,26 @@ mod tests {
             assert_eq!(again.read(&packed.to_disk()).unwrap().text(), text);
         }
         assert!(packed[3].len() * 8 < texts[3].len(), "{}", packed[3].len());
+    }
+
+    #[test]
+    fn the_base_has_what_objects_grow_by() {
+        // An object as its author wrote it, with our metadata, and with its status.
+        let grown = |number: u64, parts: u64| {
+            let id = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let fields = (0..parts * 40).map(|field| format!("\"f:{}\":0,", (field + 100).pow(4)));
+            let fields: String = fields.collect();
+            format!("{{\"uid\":\"{id:x}\",\"managedFields\":[{{{fields}}}]}}").into_bytes()
+        };
+        let mut bases = Bases::default();
+        let mut last = (0, 0);
+        for (number, parts) in (1..6).flat_map(|number| [(number, 1), (number, 2), (number, 3)]) {
+            let text = grown(number, parts);
+            let len = text.len();
+            last = (bases.pack("records.example.com", text).len(), len);
+        }
+        assert!(last.0 * 10 < last.1, "{last:?}");
+        assert_eq!(bases.by_number.len(), 3);
     }
 
     #[test]
