@@ -7,6 +7,7 @@ mod history;
 mod stranger;
 
 pub use absence::Absence;
+use absence::Presence;
 pub use stranger::{Meddling, is_strange};
 
 use std::{
@@ -25,7 +26,6 @@ use bindery_core::{
 };
 use bindery_engine::ports::{NameServer, ZoneHost};
 use futures::future::BoxFuture;
-use tokio::sync::watch;
 
 use self::content::{Comes, NXRRSET, REFUSED, advance, check, find, put, soa_of};
 use self::{damage::Damage, history::FakeHistory};
@@ -90,7 +90,7 @@ pub struct FakeNameServer {
     closed: Arc<AtomicBool>,
     damage: Arc<Mutex<Damage>>,
     /// Whether it answers.
-    absence: Arc<watch::Sender<Absence>>,
+    absence: Arc<Presence>,
     /// Updates that arrived while it was stopped: it carries them out when it goes on.
     late: Arc<Mutex<Vec<LateUpdate>>>,
     /// Where a secondary fetches its zones; a primary has none.

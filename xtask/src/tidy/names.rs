@@ -122,15 +122,18 @@ mod tests {
     #[test]
     fn a_name_of_two_types_is_found() {
         let files = [
-            ("crates/a/src/lib.rs", "pub struct Plan {\n}\nstruct Own;\n"),
+            (
+                "crates/a/src/lib.rs",
+                "pub struct Ledger {\n}\nstruct Own;\n",
+            ),
             (
                 "crates/b/src/lib.rs",
-                "\npub(super) type Plan<'a> = &'a str;\nstruct Own;\n",
+                "\npub(super) type Ledger<'a> = &'a str;\nstruct Own;\n",
             ),
         ];
         assert!(
             check(once, &files).starts_with(
-                "crates/b/src/lib.rs:2: Plan is the name of a type in crates/a/src/lib.rs too"
+                "crates/b/src/lib.rs:2: Ledger is the name of a type in crates/a/src/lib.rs too"
             ),
             "{}",
             check(once, &files)

@@ -1,9 +1,12 @@
 //! A server that does not answer, and comes back.
 
-use std::{sync::PoisonError, time::Duration};
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use bindery_core::{Change, Fault, FaultKind, Name};
-use tokio::time::timeout;
+use tokio::{sync::Notify, time::timeout};
 
 use super::FakeNameServer;
 
@@ -24,11 +27,47 @@ pub enum Absence {
     Out,
 }
 
+/// Whether a server answers, and who waits for it to.
+///
+/// Those who wait go on in the order in which they began, so that the same seed gives the same run. Tokio's
+/// `watch` draws by lot who is woken first.
+#[derive(Debug, Default)]
+pub(super) struct Presence {
+    absence: Mutex<Absence>,
+    changed: Notify,
+}
+
+impl Presence {
+    fn get(&self) -> Absence {
+        *self.absence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn replace(&self, absence: Absence) -> Absence {
+        let mut present = self.absence.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *present, absence);
+        self.changed.notify_waiters();
+        before
+    }
+
+    /// How the server is once it is not stopped.
+    async fn goes_on(&self) -> Absence {
+        loop {
+            // Asked for before looking, so that no change in between is missed.
+            let changed = self.changed.notified();
+            let absence = self.get();
+            if absence != Absence::Stopped {
+                return absence;
+            }
+            changed.await;
+        }
+    }
+}
+
 impl FakeNameServer {
     /// How it is.
     #[must_use]
     pub fn absence(&self) -> Absence {
-        *self.absence.borrow()
+        self.absence.get()
     }
 
     /// Whether it answers.
@@ -39,7 +78,7 @@ impl FakeNameServer {
 
     /// Stops answering, or answers again.
     pub fn set_absence(&self, absence: Absence) {
-        let before = self.absence.send_replace(absence);
+        let before = self.absence.replace(absence);
         let late = std::mem::take(&mut *self.late.lock().unwrap_or_else(PoisonError::into_inner));
         if before != Absence::Stopped || absence != Absence::Present {
             return;
@@ -62,13 +101,8 @@ impl FakeNameServer {
 
     /// Ends when a request has reached the server.
     pub(super) async fn arrive(&self) -> Result<(), Fault> {
-        let mut absence = self.absence.subscribe();
-        let goes_on = absence.wait_for(|absence| *absence != Absence::Stopped);
-        let absence = match timeout(ANSWER_MAX, goes_on).await {
-            Ok(Ok(absence)) => *absence,
-            Ok(Err(_)) | Err(_) => Absence::Stopped,
-        };
-        match absence {
+        let goes_on = timeout(ANSWER_MAX, self.absence.goes_on()).await;
+        match goes_on.unwrap_or(Absence::Stopped) {
             Absence::Present => Ok(()),
             Absence::Stopped => Err(Fault::new(FaultKind::Lost, "no answer in time")),
             Absence::Down | Absence::Out => {
