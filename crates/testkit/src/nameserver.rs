@@ -203,8 +203,14 @@ impl FakeNameServer {
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
-        if fate != Fate::Silence {
-            self.arrive().await?;
+        if fate != Fate::Silence
+            && let Err(fault) = self.arrive().await
+        {
+            // Who crashes after a write does so although nothing came of it.
+            if fate == Fate::Crash {
+                self.faults.crash();
+            }
+            return Err(fault);
         }
         match fate {
             Fate::Pass => self.work(work),
