@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use bindery_core::guard::WritePolicy;
 use bindery_core::zones::{
     ClaimStatus, Going, Hosting, Limits, SerialFloor, Tenancy, ZoneDeclaration, ZoneState,
 };
@@ -100,6 +101,7 @@ async fn open(engine: &Engine, apex: &Name) -> Result<()> {
         generation: 1,
         hosting: Hosting::Elsewhere,
         tenancy: Tenancy::Shared,
+        writes: WritePolicy::Sync,
         allowed: None,
         serial_floor: SerialFloor::New,
         going: None,

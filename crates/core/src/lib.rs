@@ -16,6 +16,7 @@ pub mod selector;
 pub mod condition;
 pub mod problem;
 pub mod reason;
+pub mod stage;
 
 pub mod backoff;
 pub mod fault;
@@ -26,6 +27,7 @@ pub mod server;
 pub mod claim;
 pub mod content;
 pub mod delta;
+pub mod guard;
 pub mod merge;
 pub mod placement;
 pub mod plan;
@@ -42,7 +44,7 @@ pub use kind::Kind;
 pub use name::{Name, NameProblem};
 pub use object::{Id, ObjectRef, Uid};
 pub use placement::{GroupDeclaration, Placements};
-pub use plan::{Change, Expect};
+pub use plan::{Change, Expect, Plan};
 pub use problem::{Problem, Shown};
 pub use reason::{ConditionType, Reason};
 pub use record::{
@@ -51,3 +53,4 @@ pub use record::{
 pub use selector::{Index, LabelIndex, Selector};
 pub use server::{Role, ServerId, ServerInfo};
 pub use small_set::SmallSet;
+pub use stage::Stage;

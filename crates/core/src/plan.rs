@@ -1,6 +1,76 @@
 //! Plans: what one atomic update would change in a zone, computed without touching anything.
+//!
+//! A plan travels: the zone's planner makes it, the guard's policies filter it
+//! ([`crate::guard`]), the engine sends it. Along the way it can be printed, named by its digest, held, let
+//! through, and rehearsed on a zone's content.
 
-use crate::record::{RecordData, RecordKey, RecordSet};
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+use crate::{
+    content::ZoneContent,
+    name::Name,
+    object::Id,
+    record::{RecordData, RecordKey, RecordSet},
+    zones::Going,
+};
+
+/// Digits of a plan's digest; enough to tell plans apart that people look at.
+const DIGEST_LEN: usize = 12;
+
+/// What one atomic update would change in a zone.
+///
+/// Guarantees: removals come first, so that a name that changes its type loses the old set before it gains
+/// the new one; then the order is that of names and types. Limits: whoever makes a plan keeps it small enough
+/// for one message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    zone: Name,
+    changes: Vec<PlannedChange>,
+}
+
+/// One change of a plan, with what the guard needs to judge it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedChange {
+    /// The change.
+    pub change: Change,
+    /// The objects that ask for it.
+    pub askers: Vec<Id>,
+    /// Whose the set is.
+    pub holder: Holder,
+    /// How much it takes away for good.
+    pub loss: Loss,
+    /// By whose word it takes something away.
+    pub word: Going,
+    /// The values of others that stand in a set of ours and that the change removes.
+    pub intruders: Vec<RecordData>,
+}
+
+/// Whose a record set is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// Nobody's yet, or ours: Bindery may write it.
+    Ours,
+    /// Somebody else wrote it, or something that it cannot stand beside.
+    Foreign,
+}
+
+/// How much a change takes away for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Loss {
+    /// Nothing: it adds, or replaces.
+    Nothing,
+    /// Values of a set that stays.
+    Values,
+    /// A set of a name at which another one is wanted.
+    Set,
+    /// The last set that was wanted at its name.
+    Name,
+}
 
 /// What must be true of a record set for a change to it to be applied.
 ///
@@ -52,6 +122,26 @@ impl Change {
         };
         let changed = self.remove.iter().chain(&self.add);
         expected + changed.map(|rr| owner + rr.to_wire().len()).sum::<usize>()
+    }
+
+    /// Puts everything that the change demands and does into a digest.
+    fn hash(&self, hasher: &mut Sha256) {
+        hasher.update(self.key.name.as_wire());
+        hasher.update(self.key.rtype.code().to_be_bytes());
+        hasher.update(self.ttl.to_be_bytes());
+        let (word, expected): (u8, &[RecordData]) = match &self.expect {
+            Expect::Absent => (0, &[]),
+            Expect::Exactly(data) => (1, data),
+            Expect::Anything => (2, &[]),
+        };
+        hasher.update([word]);
+        for data in [expected, &self.remove, &self.add] {
+            hasher.update(data.len().to_be_bytes());
+            for wire in data.iter().map(RecordData::to_wire) {
+                hasher.update(wire.len().to_be_bytes());
+                hasher.update(wire);
+            }
+        }
     }
 
     /// Whether this change only takes away.
@@ -110,51 +200,114 @@ pub fn change(
     }))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn set(ttl: u32, values: &[&str]) -> RecordSet {
-        let record = |value: &&str| {
-            let line = format!("www.example.com. {ttl} IN A {value}");
-            line.parse::<crate::Record>().expect("the line is sound")
-        };
-        RecordSet::new(ttl, values.iter().map(|value| record(value).data))
+impl Plan {
+    /// The plan of these changes, in its order.
+    #[must_use]
+    pub fn new(zone: Name, mut changes: Vec<PlannedChange>) -> Self {
+        changes.sort_by(|one, other| {
+            let rank = |one: &PlannedChange| !one.change.is_removal();
+            (rank(one), &one.change.key).cmp(&(rank(other), &other.change.key))
+        });
+        Self { zone, changes }
     }
 
-    fn key() -> RecordKey {
-        let name = crate::Name::parse("www.example.com.").expect("the name is sound");
-        RecordKey::new(name, crate::RecordType::A)
+    /// The zone.
+    #[must_use]
+    pub fn zone(&self) -> &Name {
+        &self.zone
     }
 
-    #[test]
-    fn the_room_a_change_needs_counts_what_is_demanded_and_every_record() {
-        // The owner's 17 bytes with the ten that every record has, and an address' four.
-        let (owner, record) = (27, 31);
-        let two = set(60, &["192.0.2.1", "192.0.2.2"]).data().to_vec();
-        let one = set(60, &["192.0.2.3"]).data().to_vec();
-        let len = |expect, remove: &[RecordData], add: &[RecordData]| {
-            let change = Change {
-                key: key(),
-                expect,
-                remove: remove.to_vec(),
-                add: add.to_vec(),
-                ttl: 60,
-            };
-            change.wire_len_max()
-        };
-        assert_eq!(len(Expect::Absent, &[], &two), owner + 2 * record);
-        assert_eq!(len(Expect::Anything, &one, &[]), record);
-        assert_eq!(len(Expect::Exactly(two.clone()), &two, &one), 5 * record);
+    /// Whether nothing would change.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
     }
 
-    #[test]
-    fn another_ttl_writes_every_value_again() {
-        let (old, new) = (set(60, &["192.0.2.1"]), set(300, &["192.0.2.1"]));
-        let made = change(&key(), Some(&new), Some(&old), |_| true).expect("it is ours");
-        let made = made.expect("there is something to do");
-        assert_eq!((made.add, made.ttl), (new.data().to_vec(), 300));
-        assert!(made.remove.is_empty());
-        assert_eq!(change(&key(), Some(&old), Some(&old), |_| true), Ok(None));
+    /// How many record sets would change.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// The changes in order, with what is known of each.
+    #[must_use]
+    pub fn planned(&self) -> &[PlannedChange] {
+        &self.changes
+    }
+
+    /// The changes in order.
+    pub fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter().map(|planned| &planned.change)
+    }
+
+    /// The record sets that would change.
+    pub fn keys(&self) -> impl Iterator<Item = &RecordKey> {
+        self.changes().map(|change| &change.key)
+    }
+
+    /// The objects that ask for a change, once for each.
+    pub fn askers(&self) -> impl Iterator<Item = &Id> {
+        self.changes.iter().flat_map(|planned| &planned.askers)
+    }
+
+    /// The changes as they are sent.
+    #[must_use]
+    pub fn into_changes(self) -> Vec<Change> {
+        let changes = self.changes.into_iter();
+        changes.map(|planned| planned.change).collect()
+    }
+
+    /// The changes with what is known of each.
+    pub(crate) fn into_planned(self) -> Vec<PlannedChange> {
+        self.changes
+    }
+
+    /// What stands for exactly these changes of this zone, whoever asks for them.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let mut hasher = Sha256::new();
+        hasher.update(self.zone.as_wire());
+        for change in self.changes() {
+            change.hash(&mut hasher);
+        }
+        crate::record::hex(&hasher.finalize(), DIGEST_LEN)
+    }
+
+    /// Makes of a zone's content what carrying out the plan makes of it.
+    pub fn rehearse(&self, content: &mut ZoneContent) {
+        for change in self.changes() {
+            content.apply(change);
+        }
+    }
+}
+
+/// One line for each change.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for planned in &self.changes {
+            writeln!(f, "{planned}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for PlannedChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { change, askers, .. } = self;
+        write!(f, "{}", change.key)?;
+        for gone in &change.remove {
+            write!(f, " -{gone}")?;
+        }
+        for new in &change.add {
+            write!(f, " +{new}")?;
+        }
+        if !change.add.is_empty() {
+            write!(f, " ttl {}", change.ttl)?;
+        }
+        let askers: Vec<String> = askers.iter().map(ToString::to_string).collect();
+        if askers.is_empty() {
+            return Ok(());
+        }
+        write!(f, " for {}", askers.join(", "))
     }
 }

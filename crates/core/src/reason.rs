@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::stage::Stage;
+
 macro_rules! vocabulary {
     ($(#[$outer:meta])* $name:ident { $($(#[$inner:meta])* $variant:ident,)+ }) => {
         $(#[$outer])*
@@ -116,6 +118,40 @@ vocabulary! {
         Pending,
         /// Publishing failed; it is tried again.
         Failed,
+    }
+}
+
+impl Reason {
+    /// The stage at which an object stops whose status gives this reason; the last one for reasons that
+    /// stop nothing.
+    #[must_use]
+    pub const fn stage(self) -> Stage {
+        match self {
+            Self::Deleting | Self::NoLongerDeclared => Stage::Object,
+            Self::NotSelected
+            | Self::ZoneNotFound
+            | Self::NoMatchingZone
+            | Self::Invalid
+            | Self::Unsupported
+            | Self::PartiallyAccepted => Stage::Claim,
+            Self::Conflict | Self::ZoneNotReady | Self::ClusterNotFound | Self::DuplicateZone => {
+                Stage::Tracker
+            }
+            Self::NotOwned | Self::Held => Stage::Guard,
+            Self::ReconcileFailed
+            | Self::Failed
+            | Self::Progressing
+            | Self::ServerUnreachable
+            | Self::ServerRefused => Stage::Commit,
+            Self::ServerBehind | Self::Delegated | Self::Overwritten => Stage::Verify,
+            Self::Pending | Self::PartialReconciliation | Self::PartiallyProgrammed => {
+                Stage::Receipt
+            }
+            Self::ReconcileSucceeded
+            | Self::ReconcileComplete
+            | Self::Accepted
+            | Self::Programmed => Stage::Status,
+        }
     }
 }
 

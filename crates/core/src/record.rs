@@ -23,6 +23,7 @@ pub use data::{Caa, DataProblem, RDATA_LEN_MAX, RecordData, Soa};
 pub use digests::{Sshfp, Tlsa, from_hex};
 pub use rtype::RecordType;
 pub use set::RecordSet;
+pub(crate) use set::hex;
 pub use svcb::{SvcParam, SvcParams, Svcb};
 pub use text::{Text, unescaped};
 

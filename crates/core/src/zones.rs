@@ -14,6 +14,7 @@ mod losses;
 mod mending;
 mod noted;
 mod own;
+mod planning;
 mod protocol;
 mod receipts;
 mod servers;
@@ -489,17 +490,11 @@ impl Zones {
     }
 
     /// The objects that ask for something at the name of a set, or have something there that is to go.
-    pub fn askers<'a>(
-        &'a self,
-        zone: &Name,
-        key: &'a RecordKey,
-    ) -> impl Iterator<Item = &'a Id> + use<'a> {
-        let node = self
-            .known
-            .get(zone)
-            .and_then(|zone| zone.nodes.get(&key.name));
+    fn askers(&self, zone: &Zone, key: &RecordKey) -> Vec<Id> {
+        let node = zone.nodes.get(&key.name);
         let claims = node.into_iter().flatten().map(|(owner, _)| owner);
-        claims.chain(self.leftovers.get(key).into_iter().flatten())
+        let leaving = self.leftovers.get(key).into_iter().flatten();
+        claims.chain(leaving).cloned().collect()
     }
 
     /// The objects that may carry lines of a set: those that ask for something at its name, in whichever

@@ -47,7 +47,8 @@ pub(crate) async fn carry_out(reach: Reach, term: &Term, zone: &Name, step: Step
             Completion::ChangesRead(keys, server.changes_since(zone, serial).await)
         }
         Step::Check => Completion::Checked(server.serial(zone).await),
-        Step::Commit(changes) => {
+        Step::Commit(plan) => {
+            let changes = plan.into_changes();
             Completion::Sent(send_changes(server, zone, changes, &shared.metrics).await)
         }
         Step::Verify(keys) => {
@@ -94,8 +95,8 @@ fn nowhere(step: Step) -> Completion {
         Step::Open(_) | Step::Read => Completion::Read(Err(fault)),
         Step::ReadChanges(_, keys) => Completion::ChangesRead(keys, Err(fault)),
         Step::Check => Completion::Checked(Err(fault)),
-        Step::Commit(changes) => {
-            let keys = changes.into_iter().map(|change| change.key).collect();
+        Step::Commit(plan) => {
+            let keys = plan.keys().cloned().collect();
             Completion::Sent(Sent {
                 unsent: Some((fault, keys)),
                 ..Sent::default()

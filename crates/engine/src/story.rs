@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bindery_core::{
-    Change, Group, Id, Name, Serial, ZoneKey,
+    Change, Group, Id, Name, Serial, Stage, ZoneKey,
     delta::Delta,
-    zones::{Completion, HeldPlan, Step, Zones},
+    zones::{Completion, HeldPlan, Step},
 };
 use tokio::time::Instant;
 use tracing::Level;
@@ -32,8 +32,8 @@ pub(crate) struct Stories(BTreeMap<Name, Vec<Commit>>);
 
 impl Commit {
     /// What there is to tell of a step; nothing where nobody listens, or where it writes nothing.
-    pub(crate) fn of(step: &Step, zone: &Name, zones: &Zones) -> Option<Self> {
-        let Step::Commit(changes) = step else {
+    pub(crate) fn of(step: &Step) -> Option<Self> {
+        let Step::Commit(plan) = step else {
             return None;
         };
         if !tracing::enabled!(Level::INFO) {
@@ -42,17 +42,14 @@ impl Commit {
         // Objects are told apart by where they are kept: to compare names would cost more than the line.
         let mut seen: BTreeSet<usize> = BTreeSet::new();
         let mut first = None;
-        for owner in changes
-            .iter()
-            .flat_map(|change| zones.askers(zone, &change.key))
-        {
+        for owner in plan.askers() {
             first.get_or_insert_with(|| Id::clone(owner));
             seen.insert(Id::as_ptr(owner).addr());
         }
-        let count = |of: fn(&Change) -> usize| changes.iter().map(of).sum();
+        let count = |of: fn(&Change) -> usize| plan.changes().map(of).sum();
         Some(Self {
             begun: Instant::now(),
-            sets: changes.len(),
+            sets: plan.len(),
             added: count(|change| change.add.len()),
             removed: count(|change| change.remove.len()),
             objects: seen.len(),
@@ -98,7 +95,12 @@ impl Stories {
             Completion::Closed(result) => {
                 self.0.remove(zone);
                 if result.is_ok() {
-                    tracing::info!(%zone, cluster = group.name(), "a zone was taken back");
+                    tracing::info!(
+                        %zone,
+                        cluster = group.name(),
+                        stage = Stage::Commit.as_str(),
+                        "a zone was taken back"
+                    );
                 }
             }
         }
@@ -116,6 +118,7 @@ impl Stories {
                 objects = commit.objects,
                 object = commit.first.as_deref().map(tracing::field::display),
                 took_ms = milliseconds(commit.begun.elapsed()),
+                stage = Stage::Verify.as_str(),
                 "committed"
             );
         }
@@ -130,13 +133,19 @@ pub(crate) fn tell_held(zone: &ZoneKey, plan: &HeldPlan) {
         removals = plan.removals,
         of = plan.total,
         plan = %plan.digest,
+        stage = Stage::Guard.as_str(),
         "a plan that removes too much is held; the zone's condition Guarded says how to let it through"
     );
 }
 
 /// Tells that no plan is held any longer.
 pub(crate) fn tell_released(zone: &ZoneKey) {
-    tracing::info!(zone = %zone.name, cluster = zone.group.name(), "no plan is held any longer");
+    tracing::info!(
+        zone = %zone.name,
+        cluster = zone.group.name(),
+        stage = Stage::Guard.as_str(),
+        "no plan is held any longer"
+    );
 }
 
 fn milliseconds(duration: Duration) -> u64 {

@@ -247,7 +247,7 @@ impl Driver<Zones> for ZoneDriver {
     ) -> Option<(StepTicket, BoxFuture<'static, Completion>)> {
         // Steps are asked for only where somebody leads.
         let term = zones.term(zone)?;
-        let commit = Commit::of(&step, zone, zones);
+        let commit = Commit::of(&step);
         let others = match &step {
             Step::Open(_) | Step::Rescue(_) => self.answering(zones, &term),
             Step::Read

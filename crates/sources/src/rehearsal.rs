@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bindery_api::{Role, role};
 use bindery_core::delta::Delta;
+use bindery_core::guard::WritePolicy;
 use bindery_core::zones::{
     ClaimReceipt, ClaimStatus, Completion, Hosting, Limits, ReadBack, Sent, SerialFloor, Step,
     Tenancy, ZoneContent, ZoneDeclaration, Zones,
@@ -181,6 +182,7 @@ impl Rehearsal {
                         Coverage::Whole => view.tenancy,
                         Coverage::Partial => Tenancy::Shared,
                     },
+                    writes: WritePolicy::Sync,
                     allowed: view.meta.allowed_plan().map(Into::into),
                     serial_floor: SerialFloor::New,
                     going: None,
@@ -228,14 +230,14 @@ impl Rehearsal {
                 Some(Completion::ChangesRead(keys, delta))
             }
             Step::Check => Some(Completion::Checked(content.map(|content| content.serial))),
-            Step::Commit(changes) => {
+            Step::Commit(plan) => {
                 if let Ok(content) = content {
-                    let diff = changes.iter().flat_map(|change| applied(content, change));
+                    let diff = plan.changes().flat_map(|change| applied(content, change));
                     let diff: Vec<RecordChange> = diff.collect();
                     self.outcome(zone).changes.extend(diff);
                 }
                 Some(Completion::Sent(Sent {
-                    to_verify: changes.into_iter().map(|change| change.key).collect(),
+                    to_verify: plan.keys().cloned().collect(),
                     ..Sent::default()
                 }))
             }

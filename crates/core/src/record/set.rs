@@ -86,12 +86,19 @@ impl RecordSet {
             bytes.extend_from_slice(&rdata.len().to_be_bytes());
             bytes.extend_from_slice(&rdata);
         }
-        Sha256::digest(&bytes)
-            .iter()
-            .fold(String::with_capacity(64), |mut hex, byte| {
-                // Writing to a String cannot fail.
-                let _ = write!(hex, "{byte:02x}");
-                hex
-            })
+        hex(&Sha256::digest(&bytes), 64)
     }
+}
+
+/// The first digits of bytes in hex.
+pub(crate) fn hex(bytes: &[u8], digits: usize) -> String {
+    let mut text = bytes
+        .iter()
+        .fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+    text.truncate(digits);
+    text
 }

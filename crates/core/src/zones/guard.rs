@@ -11,11 +11,13 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::{Going, Zone, Zones, all_types, noted::Memory};
+use super::{Going, Zone, Zones, noted::Memory};
 use crate::{
     fault::{Fault, FaultKind},
+    guard::{Excess, Judgement, Policy},
     name::Name,
-    record::{RecordKey, RecordType},
+    plan::{Loss, PlannedChange},
+    record::{RecordKey, RecordType, hex},
 };
 
 /// Removals up to this number are never held.
@@ -88,26 +90,6 @@ pub enum Scope {
     Zone,
 }
 
-/// What the guard says of a removal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pass {
-    /// It may go.
-    Go,
-    /// It is held until its author says that it is meant.
-    Hold(Excess),
-    /// It has to be written down first, or nobody knows yet by whose word it is to go.
-    Wait,
-}
-
-/// Why a removal is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Excess {
-    /// Too much would go at once, or what the zone cannot be without.
-    TooMuch,
-    /// Something else takes its object along.
-    Along,
-}
-
 impl Guard {
     /// Notes that a set is wanted again.
     pub(super) fn want(&mut self, key: &RecordKey) {
@@ -173,14 +155,7 @@ impl Guard {
 
 /// The first digits of a digest.
 pub(super) fn short(digest: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::new();
-    for byte in digest {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text.truncate(DIGEST_LEN);
-    text
+    hex(digest, DIGEST_LEN)
 }
 
 impl Zone {
@@ -204,13 +179,37 @@ impl Zone {
         })
     }
 
-    /// Whether nothing is wanted at this name, so that removing a set takes the name away.
-    fn is_unwanted(&self, name: &Name) -> bool {
-        self.children
-            .all_desired()
-            .range(all_types(name))
-            .next()
-            .is_none()
+    /// Notes that the removal of a set is held, and why.
+    pub(super) fn hold(&mut self, key: &RecordKey, excess: Excess) {
+        let serial = self.serial.map_or(0, |serial| serial.0);
+        self.guard.hold(key, serial);
+        match excess {
+            Excess::TooMuch => {}
+            Excess::Along => {
+                self.guard.along.insert(key.clone());
+            }
+        }
+    }
+
+    /// Whether the removal of a set needs no leave: its author gave it, or wants the whole zone gone.
+    fn is_let_through(&self, key: &RecordKey) -> bool {
+        self.declared.is_none() || self.guard.passed.contains(key)
+    }
+
+    /// Whether a change takes the zone's own name servers away.
+    fn takes_servers(&self, planned: &PlannedChange) -> bool {
+        self.is_apex_ns(&planned.change.key) && planned.loss >= Loss::Set
+    }
+
+    /// Whether a change takes some of the zone's own name servers away, and leaves others.
+    fn keeps_servers(&self, planned: &PlannedChange) -> bool {
+        self.is_apex_ns(&planned.change.key) && planned.loss < Loss::Set
+    }
+
+    fn is_apex_ns(&self, key: &RecordKey) -> bool {
+        let declared = self.declared.as_ref();
+        let is_apex = declared.is_some_and(|declared| declared.zone == key.name);
+        is_apex && key.rtype == RecordType::Ns
     }
 
     /// Lets the plan through that its author named: what it was when it was shown, and nothing that
@@ -250,57 +249,110 @@ impl Zone {
     }
 }
 
-impl Zones {
-    /// What is to become of the removal of this set. `too_much` keeps the answer for all sets that are
-    /// looked at together: what is held leaves the list of those that wait, so the sum stays.
-    pub(super) fn guard(
-        &mut self,
-        name: &Name,
-        key: &RecordKey,
-        now: Duration,
-        too_much: &mut Option<bool>,
-    ) -> Pass {
-        let going = self.leave_of(key);
-        let Some(zone) = self.known.get_mut(name) else {
-            return Pass::Go;
-        };
-        // A zone that goes takes everything along, which its author asked for.
-        if zone.declared.is_none() || zone.guard.passed.contains(key) {
-            return Pass::Go;
-        }
-        let is_apex_ns = key.rtype == RecordType::Ns && key.name == *name;
-        let has_servers = is_apex_ns && zone.children.desired(key).is_some();
-        if going == Going::Unsaid {
-            return Pass::Wait;
-        }
-        let is_along = going == Going::Along;
-        if has_servers || (!is_along && !is_apex_ns && !zone.is_unwanted(&key.name)) {
-            return Pass::Go;
-        }
-        let hold = is_apex_ns
-            || is_along
-            || zone.is_going()
-            || *too_much.get_or_insert_with(|| zone.removes_too_much(name, now));
-        let pass = if hold && !zone.guard.memory.has_passed(key) {
-            let serial = zone.serial.map_or(0, |serial| serial.0);
-            zone.guard.hold(key, serial);
-            if is_along {
-                zone.guard.along.insert(key.clone());
-                Pass::Hold(Excess::Along)
-            } else {
-                Pass::Hold(Excess::TooMuch)
-            }
-        } else if zone.guard.memory.permits(key, now) {
-            return Pass::Go;
-        } else {
-            Pass::Wait
-        };
-        self.zone_news.insert(name.clone());
-        pass
-    }
+/// What nobody asked to remove, because something else takes its object along, is held; and it waits while
+/// nobody knows.
+pub(super) struct AskedFor<'a> {
+    pub(super) zone: &'a Zone,
+}
 
+impl Policy for AskedFor<'_> {
+    fn judge(&mut self, planned: &PlannedChange) -> Judgement {
+        let Self { zone } = self;
+        let key = &planned.change.key;
+        if planned.loss == Loss::Nothing || zone.is_let_through(key) {
+            return Judgement::Pass;
+        }
+        match planned.word {
+            Going::Unsaid => Judgement::Wait,
+            Going::Along if zone.keeps_servers(planned) || zone.guard.memory.has_passed(key) => {
+                Judgement::Pass
+            }
+            Going::Along => Judgement::Hold(Excess::Along),
+            Going::Asked | Going::Moved => Judgement::Pass,
+        }
+    }
+}
+
+/// A zone keeps its name servers: to take them away is held.
+pub(super) struct ApexServers<'a> {
+    pub(super) zone: &'a Zone,
+}
+
+impl Policy for ApexServers<'_> {
+    fn judge(&mut self, planned: &PlannedChange) -> Judgement {
+        let key = &planned.change.key;
+        if !self.zone.takes_servers(planned)
+            || self.zone.is_let_through(key)
+            || self.zone.guard.memory.has_passed(key)
+        {
+            return Judgement::Pass;
+        }
+        Judgement::Hold(Excess::TooMuch)
+    }
+}
+
+/// Too many names that go together are held, and so is every one from a zone that is to go itself.
+pub(super) struct BlastRadius<'a> {
+    zone: &'a mut Zone,
+    now: Duration,
+    /// The answer for all sets of a plan: what is held leaves the list of those that wait, so the sum stays.
+    is_too_much: Option<bool>,
+}
+
+impl<'a> BlastRadius<'a> {
+    /// The policy for a plan of this zone.
+    pub(super) fn of(zone: &'a mut Zone, now: Duration) -> Self {
+        Self {
+            zone,
+            now,
+            is_too_much: None,
+        }
+    }
+}
+
+impl Policy for BlastRadius<'_> {
+    fn judge(&mut self, planned: &PlannedChange) -> Judgement {
+        let Self { zone, now, .. } = self;
+        let key = &planned.change.key;
+        if planned.loss < Loss::Name || zone.is_let_through(key) {
+            return Judgement::Pass;
+        }
+        let is_too_much = &mut self.is_too_much;
+        let holds =
+            zone.is_going() || *is_too_much.get_or_insert_with(|| zone.removes_too_much(*now));
+        if holds && !zone.guard.memory.has_passed(key) {
+            Judgement::Hold(Excess::TooMuch)
+        } else {
+            Judgement::Pass
+        }
+    }
+}
+
+/// A removal is written down where a restart finds it before it happens.
+pub(super) struct Recorded<'a> {
+    pub(super) zone: &'a mut Zone,
+    pub(super) now: Duration,
+}
+
+impl Policy for Recorded<'_> {
+    fn judge(&mut self, planned: &PlannedChange) -> Judgement {
+        let Self { zone, now } = self;
+        let key = &planned.change.key;
+        let is_along = planned.word == Going::Along && !zone.keeps_servers(planned);
+        let counts = planned.loss == Loss::Name
+            || zone.takes_servers(planned)
+            || (is_along && planned.loss > Loss::Nothing);
+        if !counts || zone.is_let_through(key) || zone.guard.memory.permits(key, *now) {
+            Judgement::Pass
+        } else {
+            Judgement::Wait
+        }
+    }
+}
+
+impl Zones {
     /// By whose word a set goes: of several objects that had it, the one that is asked least counts.
-    fn leave_of(&self, key: &RecordKey) -> Going {
+    pub(super) fn leave_of(&self, key: &RecordKey) -> Going {
         let owners = self.leftovers.get(key).into_iter().flatten();
         let words = owners.filter_map(|owner| Some(self.owners.get(owner)?.going));
         let words: Vec<Going> = words.collect();
@@ -314,11 +366,12 @@ impl Zones {
 
 impl Zone {
     /// Whether what waits to be removed, is on its way, is held, or went of late, is too much.
-    fn removes_too_much(&mut self, name: &Name, now: Duration) -> bool {
+    fn removes_too_much(&mut self, now: Duration) -> bool {
+        let name = self.declared.as_ref().map(|declared| &declared.zone);
         let recent = self.guard.recent(now);
         // What others wrote is looked at too, after a transfer, and stays.
         let stays = |key: &RecordKey| {
-            (key.name == *name && matches!(key.rtype, RecordType::Soa | RecordType::Ns))
+            (Some(&key.name) == name && matches!(key.rtype, RecordType::Soa | RecordType::Ns))
                 || (self.foreign.contains(key) && !self.removes_foreign(key))
         };
         let in_flight = self.children.in_flight().iter();
@@ -326,7 +379,8 @@ impl Zone {
             .filter(|(key, flight)| flight.desired.is_none() && !self.guard.passed.contains(key))
             .map(|(key, _)| key);
         let waiting = self.children.pending();
-        let waiting = waiting.filter(|key| self.children.desired(key).is_none());
+        let waiting = waiting
+            .filter(|key| self.children.desired(key).is_none() && !self.guard.passed.contains(key));
         let doomed = waiting
             .chain(in_flight)
             .chain(self.guard.memory.waiting())

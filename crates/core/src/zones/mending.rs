@@ -7,7 +7,9 @@ use crate::{
     backoff::{Backoff, jitter_seed},
     claim::Kept,
     fault::{Fault, FaultKind},
+    guard::{Judgement, Policy},
     name::Name,
+    plan::PlannedChange,
     record::{RecordData, RecordKey, RecordType},
 };
 
@@ -116,59 +118,19 @@ impl Zones {
                 .any(|(ours, _)| excludes(ours, key) && self.is_had(zone, ours))
     }
 
-    /// Looks at what stands in the way of a set that is about to be written, so that it goes in the same
-    /// message.
-    pub(super) fn mark_usurpers(&mut self, name: &Name, key: &RecordKey) {
-        let Some(zone) = self.known.get(name) else {
-            return;
-        };
+    /// What stands in the way of a set that is about to be written, and is not on its way already.
+    pub(super) fn usurpers<'a>(
+        &'a self,
+        zone: &'a Zone,
+        key: &'a RecordKey,
+    ) -> impl Iterator<Item = &'a RecordKey> {
         let others = zone.children.all_actual().range(all_types(&key.name));
         let others = others.map(|(other, _)| other);
-        let usurpers: Vec<RecordKey> = others
-            .filter(|other| excludes(key, other) && self.is_usurper(zone, other))
-            .cloned()
-            .collect();
-        if let Some(zone) = self.known.get_mut(name) {
-            zone.children.mark_all(usurpers);
-        }
-    }
-
-    /// Notes that a set is about to be put right.
-    ///
-    /// # Errors
-    /// The time before which it is not to be done again.
-    pub(super) fn mend(
-        &mut self,
-        name: &Name,
-        key: &RecordKey,
-        found: &[RecordData],
-        now: Duration,
-    ) -> Result<(), Duration> {
-        let Some(zone) = self.known.get_mut(name) else {
-            return Ok(());
-        };
-        if zone
-            .mends
-            .get(key)
-            .is_some_and(|mend| now < mend.not_before)
-        {
-            return zone
-                .mends
-                .get(key)
-                .map_or(Ok(()), |mend| Err(mend.not_before));
-        }
-        zone.mends.retain(|_, mend| now < mend.not_before + CALM);
-        let mend = zone.mends.entry(key.clone()).or_insert_with(|| Mend {
-            times: 0,
-            in_a_row: 0,
-            not_before: now,
-            found: Vec::new(),
-        });
-        mend.times += 1;
-        mend.in_a_row += 1;
-        mend.not_before = now + MENDING.delay(mend.in_a_row, jitter_seed(key.name.as_wire()));
-        mend.found = found.iter().take(FOUND_MAX).cloned().collect();
-        Ok(())
+        others.filter(move |other| {
+            excludes(key, other)
+                && self.is_usurper(zone, other)
+                && !zone.children.in_flight().contains_key(*other)
+        })
     }
 
     /// A set that others write over again and again waits until it is put right once more.
@@ -194,7 +156,54 @@ impl Zones {
     }
 }
 
+/// A set that others write over is put right less and less often.
+pub(super) struct Mending<'a> {
+    pub(super) zone: &'a mut Zone,
+    pub(super) now: Duration,
+}
+
+impl Policy for Mending<'_> {
+    fn judge(&mut self, planned: &PlannedChange) -> Judgement {
+        let (key, found, now) = (&planned.change.key, &planned.intruders, self.now);
+        if found.is_empty() {
+            return Judgement::Pass;
+        }
+        match self.zone.mend(key, found, now) {
+            Ok(()) => Judgement::Pass,
+            Err(until) => Judgement::Defer(until),
+        }
+    }
+}
+
 impl Zone {
+    /// Notes that a set is about to be put right.
+    ///
+    /// # Errors
+    /// The time before which it is not to be done again.
+    pub(super) fn mend(
+        &mut self,
+        key: &RecordKey,
+        found: &[RecordData],
+        now: Duration,
+    ) -> Result<(), Duration> {
+        let last = self.mends.get(key).map(|mend| mend.not_before);
+        if let Some(until) = last.filter(|until| now < *until) {
+            return Err(until);
+        }
+        self.mends.retain(|_, mend| now < mend.not_before + CALM);
+        let mend = self.mends.entry(key.clone()).or_insert_with(|| Mend {
+            times: 0,
+            in_a_row: 0,
+            not_before: now,
+            found: Vec::new(),
+        });
+        mend.times += 1;
+        mend.in_a_row += 1;
+        mend.not_before = now + MENDING.delay(mend.in_a_row, jitter_seed(key.name.as_wire()));
+        mend.found = found.iter().take(FOUND_MAX).cloned().collect();
+        Ok(())
+    }
+
     /// What others did to the sets of a name.
     pub(super) fn mended(&self, key: &RecordKey) -> Option<Mended> {
         let mut mends = self.mends.range(all_types(&key.name));

@@ -9,9 +9,10 @@ use crate::{
     delta::Delta,
     fault::Fault,
     fleet::{FollowerTask, Pace, Visit},
+    guard::WritePolicy,
     name::Name,
     object::Id,
-    plan::Change,
+    plan::Plan,
     record::{Record, RecordKey, RecordSet, Serial},
     server::ServerId,
 };
@@ -38,6 +39,9 @@ pub struct ZoneDeclaration {
     pub hosting: Hosting,
     /// Whether what others write into the zone is removed.
     pub tenancy: Tenancy,
+    /// Which changes Bindery makes in it at all. The kinds that publish from sources will set it; today
+    /// every zone is kept in sync.
+    pub writes: WritePolicy,
     /// The digest of the held plan that its author lets through.
     pub allowed: Option<Arc<str>>,
     /// What is known of its serials from before this process: what its servers lost meanwhile must not take
@@ -109,8 +113,8 @@ pub enum Step {
     ReadChanges(Serial, Vec<RecordKey>),
     /// Ask for the serial, to notice what others wrote.
     Check,
-    /// Send these changes as one atomic update.
-    Commit(Vec<Change>),
+    /// Send the changes of this plan as one atomic update.
+    Commit(Plan),
     /// Read these sets back from the server.
     Verify(Vec<RecordKey>),
     /// Give the zone this SOA, whose serial is newer than the one it has.

@@ -1,21 +1,12 @@
 //! Which step a zone needs next, and what its end means.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use super::{
-    ClaimStatus, Hosting, Step, Zone, Zones,
-    activity::Activity,
-    all_types,
-    guard::{Pass, held_fault},
-    mending::excludes,
-    own::raise,
-};
+use super::{ClaimStatus, Hosting, Step, Zone, Zones, activity::Activity, own::raise};
 use crate::{
     backoff::jitter_seed,
-    fault::Fault,
     name::Name,
-    plan::{Change, NotOwned, change},
-    record::{Record, RecordData, RecordKey, RecordSet, RecordType},
+    record::{Record, RecordKey, RecordType},
     tracker::{Deletion, Phase},
 };
 
@@ -31,26 +22,6 @@ const COMMITS_MAX: usize = 2;
 
 /// The share of a zone, as its denominator, from which on sets are worth a transfer of all of it.
 const WORTH_ALL: usize = 4;
-
-/// A message as far as it is filled.
-#[derive(Default)]
-struct Filling {
-    changes: Vec<Change>,
-    /// Names uncompressed.
-    len: usize,
-    /// What the guard found, once for all.
-    too_much: Option<bool>,
-    is_full: bool,
-}
-
-/// What looking at one set found.
-enum SetDiff {
-    Settled,
-    Foreign,
-    NoEffect(Fault),
-    /// This has to be changed; where others wrote over ours, these are their values.
-    Change(Change, Vec<RecordData>),
-}
 
 impl Zones {
     /// Zones that may have something to do now; [`Self::next_step`] says what.
@@ -179,12 +150,10 @@ impl Zones {
         if !zone.children.has_in_flight() && self.depart(name, now) {
             return self.drain_and_delete(name, now);
         }
-        let changes = self.batch(name, now);
-        let zone = self.known.get_mut(name)?;
-        if !changes.is_empty() {
-            zone.commits += 1;
-            return Some(Step::Commit(changes));
+        if let Some(commit) = self.commit_step(name, now) {
+            return Some(commit);
         }
+        let zone = self.known.get_mut(name)?;
         if !zone.children.has_in_flight()
             && let Some(step) = self.renew_step(name)
         {
@@ -210,12 +179,7 @@ impl Zones {
         if zone.commits >= COMMITS_MAX || waiting < full {
             return None;
         }
-        let changes = self.batch(name, now);
-        if changes.is_empty() {
-            return None;
-        }
-        self.known.get_mut(name)?.commits += 1;
-        Some(Step::Commit(changes))
+        self.commit_step(name, now)
     }
 
     /// A zone on its way out: what we wrote goes first, unless the zone goes with it.
@@ -233,12 +197,10 @@ impl Zones {
             return Some(Step::Read);
         }
         zone.children.retry_due(now);
-        let changes = self.batch(name, now);
-        let zone = self.known.get_mut(name)?;
-        if !changes.is_empty() {
-            zone.commits += 1;
-            return Some(Step::Commit(changes));
+        if let Some(commit) = self.commit_step(name, now) {
+            return Some(commit);
         }
+        let zone = self.known.get_mut(name)?;
         if !zone.children.has_in_flight()
             && let Some(step) = self.renew_step(name)
         {
@@ -258,146 +220,8 @@ impl Zones {
         None
     }
 
-    /// The next changes of a zone that fit into one message, ordered so that a name that changes
-    /// its type loses the old set before it gains the new one.
-    fn batch(&mut self, name: &Name, now: Duration) -> Vec<Change> {
-        let mut filling = Filling::default();
-        while !filling.is_full {
-            let room = self.limits.sets_per_message_max - filling.changes.len();
-            let zone = self.known.get(name);
-            let keys = zone.map_or_else(Vec::new, |zone| zone.next_keys(room));
-            if keys.is_empty() {
-                break;
-            }
-            self.fill(name, keys, now, &mut filling);
-        }
-        let mut changes = filling.changes;
-        changes.sort_by(|one, other| {
-            (!one.is_removal(), &one.key).cmp(&(!other.is_removal(), &other.key))
-        });
-        changes
-    }
-
-    /// Looks at sets in order until a message is full. One name's sets stay together in a message.
-    fn fill(&mut self, name: &Name, keys: Vec<RecordKey>, now: Duration, filling: &mut Filling) {
-        let limits = self.limits;
-        for key in keys {
-            let last = filling.changes.last();
-            let starts_name = last.is_none_or(|last| last.key.name != key.name);
-            match self.diff(name, &key) {
-                SetDiff::Settled => self.settle(name, &key),
-                SetDiff::Foreign => self.quarantine(name, &key, &ClaimStatus::NotOwned, None),
-                SetDiff::NoEffect(fault) => {
-                    let status = ClaimStatus::Failing(fault);
-                    self.quarantine(name, &key, &status, Some(now));
-                }
-                SetDiff::Change(change, _)
-                    if change.is_removal() && !self.lets_go(name, &key, now, filling) => {}
-                SetDiff::Change(_, found)
-                    if !found.is_empty()
-                        && let Err(until) = self.mend(name, &key, &found, now) =>
-                {
-                    self.contest(name, &key, &found, until);
-                }
-                SetDiff::Change(change, _) => {
-                    filling.len += change.wire_len_max();
-                    if starts_name
-                        && filling.len > limits.message_len_max
-                        && !filling.changes.is_empty()
-                    {
-                        filling.is_full = true;
-                        return;
-                    }
-                    self.mark_usurpers(name, &key);
-                    self.begin_write(name, &key);
-                    filling.changes.push(change);
-                }
-            }
-        }
-        filling.is_full = filling.changes.len() >= limits.sets_per_message_max;
-    }
-
-    /// Whether the guard lets a set go now; else it is held or waits.
-    fn lets_go(
-        &mut self,
-        name: &Name,
-        key: &RecordKey,
-        now: Duration,
-        filling: &mut Filling,
-    ) -> bool {
-        match self.guard(name, key, now, &mut filling.too_much) {
-            Pass::Go => true,
-            Pass::Hold(excess) => {
-                let status = ClaimStatus::Failing(held_fault(name, excess));
-                self.quarantine(name, key, &status, None);
-                false
-            }
-            Pass::Wait => {
-                if let Some(zone) = self.known.get_mut(name) {
-                    // Whoever writes it down marks it again.
-                    zone.children.defer(key);
-                }
-                false
-            }
-        }
-    }
-
-    /// A set is on its way.
-    fn begin_write(&mut self, name: &Name, key: &RecordKey) {
-        if let Some(zone) = self.known.get_mut(name) {
-            zone.children.send(key);
-        }
-    }
-
-    fn diff(&self, name: &Name, key: &RecordKey) -> SetDiff {
-        let Some(zone) = self.known.get(name) else {
-            return SetDiff::Settled;
-        };
-        let desired = zone.children.desired(key).map(Arc::as_ref);
-        let actual = zone.children.actual(key).map(Arc::as_ref);
-        if desired.is_some() && self.is_barred(zone, key) {
-            return SetDiff::Foreign;
-        }
-        let standing = actual.map_or(&[][..], RecordSet::data);
-        let is_owned = |data: &RecordData| self.is_owned(zone, key, data);
-        let restored = zone.restoration(key).filter(|_| desired.is_none());
-        let is_given =
-            self.is_adopted(zone, key) || zone.removes_foreign(key) || restored.is_some();
-        // A set in which something is ours, or was, is ours as a whole.
-        let is_ours = match desired {
-            Some(desired) if Some(desired) == actual => false,
-            Some(_) => standing.iter().any(is_owned) || self.is_had(zone, key),
-            None => !standing.is_empty() && self.is_usurper(zone, key),
-        };
-        let wanted = desired.or(restored.as_ref());
-        let change = match change(key, wanted, actual, |data| {
-            is_given || is_ours || is_owned(data) || zone.losses.is_returned(key, data)
-        }) {
-            Ok(None) => return SetDiff::Settled,
-            Err(NotOwned) => return SetDiff::Foreign,
-            Ok(Some(change)) => change,
-        };
-        if let Some(fault) = zone.children.no_effect(key) {
-            return SetDiff::NoEffect(fault.clone());
-        }
-        let is_strange = |data: &&RecordData| is_ours && !is_given && !is_owned(data);
-        let found = change.remove.iter().filter(is_strange).cloned().collect();
-        SetDiff::Change(change, found)
-    }
-
-    /// Whether a foreign set stands at this name that cannot live beside the desired one: a server
-    /// would ignore the update without a word (RFC 2136 section 3.4.2.2).
-    pub(super) fn is_barred(&self, zone: &Zone, key: &RecordKey) -> bool {
-        let others = zone.children.all_actual().range(all_types(&key.name));
-        let mut others = others.filter(|(other, _)| excludes(key, other));
-        others.any(|(other, set)| {
-            let mut data = set.data().iter();
-            data.any(|data| !self.is_owned(zone, other, data)) && !self.is_usurper(zone, other)
-        })
-    }
-
     /// A set needs nothing more.
-    fn settle(&mut self, name: &Name, key: &RecordKey) {
+    pub(super) fn settle(&mut self, name: &Name, key: &RecordKey) {
         if let Some(zone) = self.known.get_mut(name) {
             zone.children.settle(key);
             zone.losses.settle(key);
@@ -460,18 +284,6 @@ impl Zone {
             .retry_times()
             .chain(check)
             .chain(missing_since)
-    }
-
-    /// The next sets to look at, about so many; a name is never cut in two.
-    fn next_keys(&self, count: usize) -> Vec<RecordKey> {
-        let mut keys: Vec<RecordKey> = Vec::new();
-        for key in self.children.pending() {
-            if keys.len() >= count && keys.last().is_some_and(|last| last.name != key.name) {
-                break;
-            }
-            keys.push(key.clone());
-        }
-        keys
     }
 
     fn desired_records(&self) -> impl Iterator<Item = Record> {

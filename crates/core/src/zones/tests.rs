@@ -19,14 +19,15 @@ use super::{
     ZoneContent, ZoneDeclaration, ZoneState, Zones,
 };
 use crate::{
-    Adoption, Change, Claim, Declaration, Fault, FaultKind, Id, Kind, Name, ObjectRef, Record,
-    RecordData, RecordKey, RecordSet, RecordType, Serial,
+    Adoption, Change, Claim, Declaration, Fault, FaultKind, Id, Kind, Name, ObjectRef, Plan,
+    Record, RecordData, RecordKey, RecordSet, RecordType, Serial,
 };
 
 use super::{Going, Tenancy};
 use crate::{
     delta::Delta,
     fleet::{FollowerAction, FollowerTask},
+    guard::WritePolicy,
     server::{Role, ServerId, ServerInfo},
 };
 
@@ -149,10 +150,10 @@ impl World {
                 Completion::ChangesRead(keys, Ok(Delta::Whole(content.clone())))
             }
             Step::Check => Completion::Checked(Ok(content.serial)),
-            Step::Commit(changes) => {
-                self.messages.push(changes.clone());
+            Step::Commit(plan) => {
+                self.messages.push(plan.clone().into_changes());
                 self.updates += 1;
-                Completion::Sent(commit(content, changes))
+                Completion::Sent(commit(content, &plan))
             }
             Step::Verify(keys) => {
                 let sets = keys
@@ -229,13 +230,13 @@ fn renew(content: &mut ZoneContent, record: &Record, refusal: Option<&Fault>) ->
     Ok(())
 }
 
-fn commit(content: &mut ZoneContent, changes: Vec<Change>) -> Sent {
+fn commit(content: &mut ZoneContent, plan: &Plan) -> Sent {
     let mut sent = Sent::default();
-    for change in changes {
-        if content.meets(&change) {
-            content.apply(&change);
+    for change in plan.changes() {
+        if content.meets(change) {
+            content.apply(change);
         }
-        sent.to_verify.push(change.key);
+        sent.to_verify.push(change.key.clone());
     }
     content.serial = content.serial.next();
     sent.messages = 1;
@@ -247,8 +248,8 @@ fn failed(step: Step, fault: &Fault) -> Completion {
         Step::Open(_) | Step::Read => Completion::Read(Err(fault.clone())),
         Step::ReadChanges(_, keys) => Completion::ChangesRead(keys, Err(fault.clone())),
         Step::Check => Completion::Checked(Err(fault.clone())),
-        Step::Commit(changes) => {
-            let keys = changes.into_iter().map(|change| change.key).collect();
+        Step::Commit(plan) => {
+            let keys = plan.keys().cloned().collect();
             Completion::Sent(Sent {
                 unsent: Some((fault.clone(), keys)),
                 ..Sent::default()
@@ -310,6 +311,7 @@ fn zone_declaration(hosting: Hosting) -> ZoneDeclaration {
         generation: 1,
         hosting,
         tenancy: Tenancy::Shared,
+        writes: WritePolicy::Sync,
         allowed: None,
         serial_floor: SerialFloor::New,
         going: None,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bindery_core::ZoneKey;
+use bindery_core::guard::WritePolicy;
 use bindery_core::zones::{Hosting, Noted, Tenancy, ZoneDeclaration};
 use bindery_engine::work::Requeue;
 use bindery_sources::{Id, Meta, MetadataPatch};
@@ -159,6 +160,7 @@ pub(super) fn declare(
             None => observed.tenancy,
             Some(_) => Tenancy::Shared,
         },
+        writes: WritePolicy::Sync,
         allowed: observed.meta.allowed_plan().map(Into::into),
         serial_floor: observed.serial_floor,
         going,

@@ -14,6 +14,7 @@ use std::{
 use bindery_core::{
     Adoption, Claim, Declaration, Group, GroupDeclaration, Id, Kind, Name, ObjectRef, Record,
     RecordKey, Role, ServerInfo, ZoneKey,
+    guard::WritePolicy,
     zones::{ClaimStatus, Going, Hosting, Limits, Receipt, SerialFloor, Tenancy, ZoneDeclaration},
 };
 use bindery_engine::{Engine, Receipts, ServerHandle, Servers};
@@ -63,6 +64,7 @@ fn elsewhere() -> ZoneDeclaration {
         generation: 1,
         hosting: Hosting::Elsewhere,
         tenancy: Tenancy::Shared,
+        writes: WritePolicy::Sync,
         allowed: None,
         serial_floor: SerialFloor::New,
         going: None,

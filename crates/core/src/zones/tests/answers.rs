@@ -283,10 +283,11 @@ fn a_set_that_is_refused_is_tried_later_and_later() {
     let mut waits = Vec::new();
     for _ in 0..3 {
         let step = world.begin();
-        let Step::Commit(changes) = step else {
+        let Step::Commit(plan) = step else {
             panic!("{step:?}");
         };
-        let refused = changes
+        let refused = plan
+            .into_changes()
             .into_iter()
             .map(|change| (change.key, Fault::new(FaultKind::Refused, "REFUSED")));
         let sent = Sent {

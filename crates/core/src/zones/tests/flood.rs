@@ -36,11 +36,11 @@ fn end(world: &mut World, completion: Completion) {
 /// The next step, which must be an update; it is carried out on the server and not yet heard of.
 fn write(world: &mut World) -> (Vec<Change>, Completion) {
     let step = next(world).expect("something is to be written");
-    let Step::Commit(changes) = step.clone() else {
+    let Step::Commit(plan) = step.clone() else {
         panic!("{step:?}");
     };
     let completion = world.carry_out(&name(ZONE), step);
-    (changes, completion)
+    (plan.into_changes(), completion)
 }
 
 #[test]

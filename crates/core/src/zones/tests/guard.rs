@@ -45,7 +45,7 @@ fn what_is_on_its_way_counts_too() {
     let zone = name(ZONE);
     let step = world.zones.next_step(&zone, world.now);
     let step = step.expect("nine of thirty may go");
-    assert!(matches!(&step, Step::Commit(changes) if changes.len() == 9));
+    assert!(matches!(&step, Step::Commit(plan) if plan.len() == 9));
     for number in 9..12 {
         withdraw(&mut world, number);
     }
