@@ -16,6 +16,7 @@ mod names;
 mod promises;
 mod reach;
 mod rust;
+mod stations;
 
 use std::fmt;
 use std::path::Path;
@@ -100,6 +101,7 @@ const TEXT_RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     promises::documents,
     promises::outside_paths,
     promises::explained_reasons,
+    stations::walked,
 ];
 
 /// Rules over cargo's metadata.

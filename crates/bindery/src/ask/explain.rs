@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use bindery_api::{Role, role};
+use bindery_core::Stage;
 use serde::Serialize;
 
 use self::trace::trace;
@@ -24,7 +25,7 @@ use crate::live::{Health, Paint};
 #[serde(rename_all = "camelCase")]
 struct Trace {
     object: String,
-    /// The first step that is not done, or not for all of it; none where the object is served.
+    /// The first stage that is not done, or not for all of it; none where the object is served.
     stops_at: Option<&'static str>,
     steps: Vec<TraceStep>,
     /// Which part of what there is was looked at.
@@ -71,8 +72,9 @@ impl Trace {
         }
     }
 
-    /// Adds a step. After one that is not done none is reached.
-    fn step(&mut self, step: &'static str, said: StepResult) {
+    /// Adds a stage. After one that is not done none is reached.
+    fn step(&mut self, stage: Stage, said: StepResult) {
+        let step = stage.as_str();
         let is_reached = self.steps.last().is_none_or(|last| last.mark.goes_on());
         let (mark, lines) = match said {
             _ if !is_reached => (StepMark::NotReached, vec!["not reached".to_owned()]),
@@ -89,6 +91,36 @@ impl Trace {
             lines,
         });
     }
+}
+
+impl StepResult {
+    /// What both say together: it is as far as the one that is less far.
+    fn and(self, other: Self) -> Self {
+        let (one, mut lines) = self.into_parts();
+        let (other, more) = other.into_parts();
+        lines.extend(more);
+        match one.max(other) {
+            Extent::Whole => Self::Done(lines),
+            Extent::Part => Self::Partly(lines),
+            Extent::None => Self::Stopped(lines),
+        }
+    }
+
+    fn into_parts(self) -> (Extent, Vec<String>) {
+        match self {
+            Self::Done(lines) => (Extent::Whole, lines),
+            Self::Partly(lines) => (Extent::Part, lines),
+            Self::Stopped(lines) => (Extent::None, lines),
+        }
+    }
+}
+
+/// For how much of an object a stage is done, the most first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Extent {
+    Whole,
+    Part,
+    None,
 }
 
 impl StepMark {

@@ -3,6 +3,7 @@
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
+use bindery_core::Stage;
 use serde_json::Value;
 
 use crate::machine::{Machine, Process, Server, code, program, run, text, until};
@@ -155,15 +156,7 @@ fn explain_goes_all_the_way_or_stops(server: Server) -> Result<()> {
         "zone/example-com",
     ] {
         let shown = text(&ask(&machine, &["explain", object])?)?;
-        let steps = [
-            "object",
-            "claim",
-            "zone",
-            "written down",
-            "servers",
-            "served",
-        ];
-        let steps = steps.map(|step| format!("✓  {step}"));
+        let steps = Stage::ALL.map(|stage| format!("✓  {stage}"));
         has(&shown, &steps.each_ref().map(String::as_str))?;
         has(&shown, &["it is served as declared"])?;
     }
@@ -187,16 +180,10 @@ fn explain_goes_all_the_way_or_stops(server: Server) -> Result<()> {
     let shown = text(&ask(&machine, &["explain", "arecords/lost"])?)?;
     has(
         &shown,
-        &[
-            "✓  claim",
-            "✗  zone",
-            "NotSelected",
-            "-  served",
-            "it stops at: zone",
-        ],
+        &["✗  claim", "NotSelected", "-  status", "it stops at: claim"],
     )?;
     let answer = json(&ask(&machine, &["explain", "arecords/lost", "-o", "json"])?)?;
-    ensure!(answer["stopsAt"] == "zone", "{answer}");
+    ensure!(answer["stopsAt"] == "claim", "{answer}");
     let missing = ask(&machine, &["explain", "arecord/nobody"])?;
     ensure!(missing.status.code() == Some(1), "{}", code(missing.status));
     let message = String::from_utf8_lossy(&missing.stderr).into_owned();

@@ -1,10 +1,10 @@
-//! The steps of the way, each told from the listed objects alone.
+//! The stages of the way, each told from the listed objects alone.
 
 use std::collections::BTreeSet;
 
 use bindery_api::{Role, role};
 use bindery_core::selector::{Labels, Selector, Test};
-use bindery_core::{Claim, Name, Problem, Reason, Record, RecordData};
+use bindery_core::{Claim, Name, Problem, Reason, Record, RecordData, Stage};
 use bindery_sources::meta::{FINALIZER, PUBLISHED};
 use bindery_sources::{Decision, Id, Life, Meta, NextAct, Precedence, Spec};
 use serde_json::Value;
@@ -14,13 +14,6 @@ use crate::ask::inventory::Inventory;
 use crate::ask::listed_object::{ListedObject, ListedServer};
 use crate::live::Health;
 
-const OBJECT: &str = "object";
-const CLAIM: &str = "claim";
-const ZONE: &str = "zone";
-const WRITTEN: &str = "written down";
-const SERVERS: &str = "servers";
-const SERVED: &str = "served";
-
 /// The way of an object.
 pub(super) fn trace(mut inventory: Inventory, id: &Id) -> Trace {
     let mut way = Trace::new(id.to_string());
@@ -28,22 +21,82 @@ pub(super) fn trace(mut inventory: Inventory, id: &Id) -> Trace {
     else {
         return way;
     };
-    way.step(OBJECT, object(&meta, &listed));
-    let zones = if let Some(view) = inventory.zone(id) {
-        way.step(CLAIM, zone_claim(&view.precedence, view.name));
-        way.step(ZONE, zone_standing(&view.precedence, &listed));
-        way.step(WRITTEN, zone_written(&meta));
-        vec![Id::clone(id)]
+    way.step(Stage::Object, object(&meta, &listed));
+    let (claim, recorded, zones) = if let Some(view) = inventory.zone(id) {
+        let claim = zone_claim(&view.precedence, view.name);
+        let claim = claim.and(zone_standing(&view.precedence, &listed));
+        (claim, zone_written(&meta), vec![Id::clone(id)])
     } else {
         let (decision, claims) = decide(&mut inventory, id);
-        way.step(CLAIM, claim(&listed, &decision, &claims));
-        way.step(ZONE, zone(&inventory, &listed, &decision));
-        way.step(WRITTEN, written(&meta, &claims, &listed));
-        decision.zones
+        let claim = claim(&listed, &decision, &claims);
+        let claim = claim.and(zone(&inventory, &listed, &decision));
+        let recorded = written(&meta, &claims, &listed);
+        (claim, recorded, decision.zones)
     };
-    way.step(SERVERS, servers(&inventory, &zones));
-    way.step(SERVED, served(&listed));
+    let told = Told::of(&listed);
+    way.step(Stage::Claim, claim);
+    let waits = zone_waits(&inventory, &zones);
+    way.step(
+        Stage::Tracker,
+        recorded.and(waits).and(told.at(Stage::Tracker)),
+    );
+    for stage in [Stage::Plan, Stage::Guard, Stage::Commit] {
+        way.step(stage, done(stage).and(told.at(stage)));
+    }
+    let servers = servers(&inventory, &zones);
+    way.step(Stage::Verify, servers.and(told.at(Stage::Verify)));
+    way.step(
+        Stage::Receipt,
+        done(Stage::Receipt).and(told.at(Stage::Receipt)),
+    );
+    way.step(Stage::Status, served(&listed));
     way
+}
+
+/// What an object's status says of where it stops.
+struct Told {
+    stage: Option<Stage>,
+    lines: Vec<String>,
+}
+
+impl Told {
+    fn of(listed: &ListedObject) -> Self {
+        let reason = Reason::from_word(&listed.row.word);
+        let stage = reason.filter(|_| listed.row.health != Health::Ready);
+        Self {
+            stage: stage.map(Reason::stage),
+            lines: told(listed).collect(),
+        }
+    }
+
+    fn at(&self, stage: Stage) -> StepResult {
+        if self.stage == Some(stage) {
+            StepResult::Stopped(self.lines.clone())
+        } else {
+            StepResult::Done(Vec::new())
+        }
+    }
+}
+
+/// A stage of which objects say nothing while nothing is wrong.
+fn done(stage: Stage) -> StepResult {
+    StepResult::Done(vec![stage.done_when().to_owned()])
+}
+
+/// Whether the leaders of the zones serve them; until then everything waits.
+fn zone_waits(inventory: &Inventory, zones: &[Id]) -> StepResult {
+    let zones = zones
+        .iter()
+        .filter_map(|id| Some((id, inventory.listed(id)?)));
+    let closed = zones.filter(|(_, zone)| !zone.servers().first().is_some_and(|lead| lead.ready));
+    let lines: Vec<String> = closed
+        .map(|(id, _)| format!("{id} is not served by its leader yet"))
+        .collect();
+    if lines.is_empty() {
+        StepResult::Done(lines)
+    } else {
+        StepResult::Stopped(lines)
+    }
 }
 
 fn object(meta: &Meta, listed: &ListedObject) -> StepResult {
@@ -302,26 +355,22 @@ fn zone_written(meta: &Meta) -> StepResult {
     StepResult::Stopped(vec![format!("its finalizer {FINALIZER} is not set yet")])
 }
 
-/// The servers of the zones; the first of each has to serve.
+/// The servers of the zones.
 fn servers(inventory: &Inventory, zones: &[Id]) -> StepResult {
     let mut lines = Vec::new();
-    let (mut serves, mut is_whole) = (true, true);
+    let mut is_whole = true;
     for zone in zones.iter().filter_map(|id| inventory.listed(id)) {
         let listed = zone.servers();
-        serves &= listed.first().is_some_and(|lead| lead.ready);
         is_whole &= listed.iter().all(|server| server.ready) && zone.row.health == Health::Ready;
         lines.extend(listed.iter().map(show_server));
-        if listed.is_empty() {
-            lines.push("the zone's status names no server yet".to_owned());
-        }
         if zone.row.health != Health::Ready {
             lines.extend(told(zone));
         }
     }
-    match (serves, is_whole) {
-        (true, true) => StepResult::Done(lines),
-        (true, false) => StepResult::Partly(lines),
-        (false, _) => StepResult::Stopped(lines),
+    if is_whole {
+        StepResult::Done(lines)
+    } else {
+        StepResult::Partly(lines)
     }
 }
 
