@@ -50,7 +50,7 @@ example.com. 300 IN NS ns.example.net.";
 fn run_needs_no_more_than_the_page_says(_: Server) -> Result<()> {
     let page = fs::read_to_string(PAGE).context(PAGE)?;
     let blocks: Vec<String> = blocks(&page).into_iter().map(|block| block.yaml).collect();
-    let [rules, binding] = &blocks[..] else {
+    let [rules, binding, servers_file] = &blocks[..] else {
         anyhow::bail!("the page has {} manifests", blocks.len());
     };
     let file = fs::read_to_string(FILE).context(FILE)?;
@@ -103,6 +103,7 @@ fn run_needs_no_more_than_the_page_says(_: Server) -> Result<()> {
 
     // Until the rest of the page is applied.
     stage.kubectl_apply(everywhere)?;
+    stage.kubectl_apply(servers_file)?;
     stage.process = Process::start(&all, stage.scratch.path(), 1)?;
     let later = OBJECTS.replace("{name: www, ipv4", "{name: later, ipv4");
     in_namespace(&stage, "web", &later)?;
