@@ -439,7 +439,9 @@ impl Zones {
         {
             return Withdrawal::Failing(fault.clone());
         }
-        match self.fault_of(zone) {
+        // That a server is silent says nothing of what was gone before; it is looked at again when it answers.
+        let nobody = zone.leader.is_none().then(|| self.fault_of(zone)).flatten();
+        match zone.fault.clone().or(nobody) {
             // A zone that the server does not have holds nothing. One that is ours is about to be made again,
             // with what other servers still have.
             Some(fault) if unknown && fault.kind == FaultKind::Missing && !zone.created_by_us => {

@@ -369,3 +369,15 @@ fn nobody_waits_for_a_server_that_joins_before_it_has_the_zone() {
     assert_eq!(state(&world), ZoneState::Ready);
     assert_eq!(world.zones.out_of_rotation(&name(ZONE)), []);
 }
+
+#[test]
+fn what_was_gone_before_the_servers_fell_silent_is_not_told_to_stand() {
+    let mut world = with_www(&[Role::Primary]);
+    world.zones.declare(declare("www", 2, "", WWW));
+    world.pass(Duration::from_secs(2));
+    assert_eq!(withdrawal(&world), Some(Withdrawal::Done));
+    // The other one leads, and falls silent before it was read.
+    world.zones.on_answer(&server(0), silence(), world.now);
+    world.zones.on_answer(&server(1), silence(), world.now);
+    assert_eq!(withdrawal(&world), None, "nothing is known yet");
+}
