@@ -17,7 +17,7 @@
 //! Writing     an update is on its way; a full one may follow            Commit
 //! Fallen      the leader lost changes that others may have              Rescue
 //! Serving     open, and everything in it is known                       Commit Renew Check Close
-//! Draining    no longer wanted; what is ours goes first                 Commit Read Close
+//! Draining    no longer wanted; what is ours goes first                 Commit Renew Read Close
 //! Closing     being deleted                                             -
 //! Gone        gone                                                      -
 //! ```
@@ -111,7 +111,7 @@ const ACTIVITIES: [(Activity, &str, &[&str]); 16] = [
     (
         Activity::Draining,
         "no longer wanted; what is ours goes first",
-        &["Commit", "Read", "Close"],
+        &["Commit", "Renew", "Read", "Close"],
     ),
     (Activity::Closing, "being deleted", &[]),
     (Activity::Gone, "gone", &[]),
