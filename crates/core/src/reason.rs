@@ -118,6 +118,58 @@ vocabulary! {
         Pending,
         /// Publishing failed; it is tried again.
         Failed,
+        /// Every child of the object is ready.
+        AllReady,
+        /// The child, or the object without children, is ready.
+        Ready,
+        /// Some children are ready, some are not.
+        PartiallyReady,
+        /// No child is ready.
+        NotReady,
+        /// The object has no children.
+        NoChildren,
+        /// `named` accepts the generated configuration.
+        ConfigurationValid,
+        /// `named` does not accept the generated configuration; what runs goes on with the former one.
+        ConfigurationInvalid,
+        /// As many pods are ready as have to be.
+        MinimumReplicasAvailable,
+        /// A roll-out does not get on.
+        ProgressDeadlineExceeded,
+        /// `named` does not accept the key of its control channel.
+        RNDCAuthenticationFailed,
+        /// The sidecar does not answer, or with a code that has no reason of its own.
+        BindcarUnreachable,
+        /// The sidecar does not understand what it is asked for (400).
+        BindcarBadRequest,
+        /// The sidecar does not let us in (401, 403).
+        BindcarAuthFailed,
+        /// The sidecar failed (500).
+        BindcarInternalError,
+        /// The sidecar cannot do what it is asked for (501).
+        BindcarNotImplemented,
+        /// Something before the sidecar failed, or it is not ready to serve (502, 503, 504).
+        GatewayError,
+        /// A secondary has the zone as its primary has it.
+        ZoneTransferComplete,
+        /// A secondary does not get the zone.
+        ZoneTransferFailed,
+        /// Pods are not running yet.
+        PodsPending,
+        /// Pods end again and again.
+        PodsCrashing,
+        /// The instances were made just now.
+        InstancesCreated,
+        /// Instances are being added or taken away.
+        InstancesScaling,
+        /// Instances have no pods yet.
+        InstancesPending,
+        /// Every cluster is ready.
+        ClustersReady,
+        /// Some cluster is not ready yet.
+        ClustersProgressing,
+        /// A secondary does not reach its primary.
+        UpstreamUnreachable,
     }
 }
 
@@ -133,24 +185,53 @@ impl Reason {
             | Self::NoMatchingZone
             | Self::Invalid
             | Self::Unsupported
+            | Self::ConfigurationInvalid
             | Self::PartiallyAccepted => Stage::Claim,
-            Self::Conflict | Self::ZoneNotReady | Self::ClusterNotFound | Self::DuplicateZone => {
-                Stage::Tracker
-            }
+            Self::Conflict
+            | Self::ZoneNotReady
+            | Self::ClusterNotFound
+            | Self::DuplicateZone
+            | Self::NoChildren
+            | Self::NotReady
+            | Self::ProgressDeadlineExceeded
+            | Self::PodsPending
+            | Self::PodsCrashing
+            | Self::InstancesCreated
+            | Self::InstancesScaling
+            | Self::InstancesPending
+            | Self::ClustersProgressing => Stage::Tracker,
             Self::NotOwned | Self::Held => Stage::Guard,
             Self::ReconcileFailed
             | Self::Failed
             | Self::Progressing
             | Self::ServerUnreachable
-            | Self::ServerRefused => Stage::Commit,
-            Self::ServerBehind | Self::Delegated | Self::Overwritten => Stage::Verify,
-            Self::Pending | Self::PartialReconciliation | Self::PartiallyProgrammed => {
-                Stage::Receipt
-            }
+            | Self::ServerRefused
+            | Self::RNDCAuthenticationFailed
+            | Self::BindcarUnreachable
+            | Self::BindcarBadRequest
+            | Self::BindcarAuthFailed
+            | Self::BindcarInternalError
+            | Self::BindcarNotImplemented
+            | Self::GatewayError => Stage::Commit,
+            Self::ServerBehind
+            | Self::Delegated
+            | Self::Overwritten
+            | Self::ZoneTransferFailed
+            | Self::UpstreamUnreachable => Stage::Verify,
+            Self::Pending
+            | Self::PartialReconciliation
+            | Self::PartiallyProgrammed
+            | Self::PartiallyReady => Stage::Receipt,
             Self::ReconcileSucceeded
             | Self::ReconcileComplete
             | Self::Accepted
-            | Self::Programmed => Stage::Status,
+            | Self::Programmed
+            | Self::Ready
+            | Self::AllReady
+            | Self::ConfigurationValid
+            | Self::MinimumReplicasAvailable
+            | Self::ZoneTransferComplete
+            | Self::ClustersReady => Stage::Status,
         }
     }
 }
@@ -176,5 +257,20 @@ mod tests {
             Some(ConditionType::Ready)
         );
         assert_eq!(Reason::from_word("SomebodyElses"), None);
+    }
+
+    #[test]
+    fn the_reasons_of_clusters_are_spelled_as_bindy_spells_them() {
+        let words = "AllReady Ready PartiallyReady NotReady NoChildren Progressing ConfigurationValid \
+            ConfigurationInvalid MinimumReplicasAvailable ProgressDeadlineExceeded \
+            RNDCAuthenticationFailed BindcarUnreachable ZoneTransferComplete ZoneTransferFailed \
+            PodsPending PodsCrashing BindcarBadRequest BindcarAuthFailed ZoneNotFound \
+            BindcarInternalError BindcarNotImplemented GatewayError InstancesCreated \
+            InstancesScaling InstancesPending ClustersReady ClustersProgressing UpstreamUnreachable";
+        let words: Vec<&str> = words.split_whitespace().collect();
+        assert_eq!(words.len(), 28);
+        for word in words {
+            assert!(Reason::from_word(word).is_some(), "{word}");
+        }
     }
 }
