@@ -12,7 +12,8 @@ Checks, generators and set-up of Bindery.
 Usage: cargo xtask <TASK> [OPTIONS]
 
 Tasks:
-  test                  everything CI runs, after setting the machine up; ends with a summary
+  test [STEP…]          everything CI runs, or just these steps, after setting the machine up; ends
+                        with a summary
       --only STEP[,STEP]  run just these steps (repeatable), for example
                           cargo xtask test --only clippy,tidy
       --list              show the steps in their order
@@ -108,7 +109,10 @@ fn test(rest: &[String]) -> Result<Task> {
                 let names = words.next().context("--only needs the name of a step")?;
                 only.extend(names.split(',').map(str::to_owned));
             }
-            other => bail!("`test` has no option `{other}`; it has --only STEP and --list"),
+            other if other.starts_with('-') => {
+                bail!("`test` has no option `{other}`; it has --only STEP and --list")
+            }
+            step => only.push(step.to_owned()),
         }
     }
     Ok(Task::Test { only })
@@ -160,6 +164,8 @@ mod tests {
         };
         assert_eq!(parse("test --only fmt,tidy").unwrap(), expected);
         assert_eq!(parse("test --only fmt --only tidy").unwrap(), expected);
+        assert_eq!(parse("test fmt tidy").unwrap(), expected);
+        assert!(parse("test --fmt").is_err());
     }
 
     #[test]
