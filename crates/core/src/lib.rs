@@ -29,6 +29,7 @@ pub mod content;
 pub mod delta;
 pub mod guard;
 pub mod merge;
+pub mod ownership;
 pub mod placement;
 pub mod plan;
 pub mod tracker;

@@ -31,7 +31,7 @@ use std::{
 };
 
 use crate::{
-    claim::{Adoption, Claim, Declaration, Kept},
+    claim::Declaration,
     compact::compact,
     fault::Fault,
     fleet::Fleet,
@@ -39,7 +39,8 @@ use crate::{
     merge::{Contender, Loser, merge},
     name::Name,
     object::{Id, ObjectRef},
-    record::{Record, RecordData, RecordKey, RecordSet, RecordType, Serial},
+    ownership::{ClaimRef, Exchange, Kept, Owners},
+    record::{RecordData, RecordKey, RecordSet, RecordType, Serial},
     server::{ServerId, ServerInfo},
     small_set::SmallSet,
     tracker::{Children, Lifecycle, Schedule},
@@ -70,15 +71,8 @@ pub struct Zones {
     /// The servers of every zone, in the order in which they are named.
     servers: Vec<ServerInfo>,
     known: BTreeMap<Name, Zone>,
-    owners: BTreeMap<Id, Box<Kept>>,
-    /// Claims that their objects do not carry yet, by position; nothing of them is written.
-    unadmitted: BTreeMap<Id, BTreeSet<u32>>,
-    /// Claims that were never seen in DNS as they ask, by position.
-    unproven: BTreeMap<Id, BTreeSet<u32>>,
-    /// Objects that carry lines which they no longer ask for.
-    leaving: BTreeSet<Id>,
-    /// The same by the sets that these lines are in.
-    leftovers: BTreeMap<RecordKey, SmallSet<Id>>,
+    /// What objects ask for and own.
+    owners: Owners,
     /// Objects and zones whose receipt may differ from what was told.
     owner_news: BTreeSet<Id>,
     zone_news: BTreeSet<Name>,
@@ -103,10 +97,10 @@ struct Zone {
     /// The record sets, and what is told of those that are quarantined.
     children: Children<RecordKey, Arc<RecordSet>, ClaimStatus>,
     /// The claims on each name: whose, and their position.
-    nodes: BTreeMap<Name, SmallSet<(Id, u32)>>,
+    nodes: BTreeMap<Name, SmallSet<ClaimRef>>,
     /// The claims that cannot stand beside others at a name.
     losers: BTreeMap<Name, Vec<Loser>>,
-    /// Objects that ask for something here which they do not carry yet.
+    /// Objects that ask for something here which is not recorded yet.
     asking: BTreeSet<Id>,
     /// The serial that the leader was last seen to have; some of what led to it may be unknown.
     serial: Option<Serial>,
@@ -249,40 +243,25 @@ impl Zones {
     }
 
     /// Replaces everything that one object asks for.
-    pub fn declare(&mut self, mut declaration: Declaration) {
-        let had = std::mem::take(&mut declaration.had);
-        let declaration = Kept::new(declaration);
+    pub fn declare(&mut self, declaration: Declaration) {
         let owner = declaration.owner.clone();
-        self.prove(&declaration, &had);
         self.owner_news.insert(owner.clone());
-        if let Some(before) = self.owners.get_mut(&owner)
-            && before.same_wishes(&declaration)
-        {
-            // The names and values that stand are shared with the zone; another copy of them would not be.
-            before.generation = declaration.generation;
-            before.revision = declaration.revision;
+        let asked = self.unrecorded_zones(&owner);
+        let Some(Exchange { before, touched }) = self.owners.declare(declaration) else {
             return;
-        }
-        self.admit(&owner);
-        self.keep_out(&declaration, uncarried(&declaration));
-        if declaration.leftovers().next().is_some() {
-            self.leaving.insert(owner.clone());
-        } else {
-            self.leaving.remove(&owner);
-        }
+        };
+        self.exchange_asking(&owner, asked);
         let mut names = BTreeSet::new();
-        let before = self.owners.remove(&owner);
         if let Some(before) = &before {
             self.forget_claims(before, &mut names);
         }
-        for (index, claim) in (0..).zip(&declaration.claims) {
+        let claims = self.owners.get(&owner).map_or(&[][..], |one| &one.claims);
+        for (index, claim) in (0..).zip(claims) {
             let zone = self.known.entry(claim.zone.clone()).or_default();
             let node = zone.nodes.entry(claim.key.name.clone()).or_default();
             node.insert((Id::clone(&owner), index));
             names.insert((claim.zone.clone(), claim.key.name.clone()));
         }
-        let touched = self.exchange_lines(before.as_deref(), &declaration);
-        self.owners.insert(owner, Box::new(declaration));
         for key in touched {
             self.mark_everywhere(&key);
         }
@@ -293,51 +272,44 @@ impl Zones {
 
     /// Puts what was declared so far into little room.
     pub fn compact(&mut self) {
-        compact(&mut self.owners);
+        self.owners.compact();
         for zone in self.known.values_mut() {
             compact(&mut zone.nodes);
             zone.children.compact();
         }
     }
 
-    /// Nothing of these claims is written before their object carries them.
-    fn keep_out(&mut self, declaration: &Kept, claims: BTreeSet<u32>) {
-        if claims.is_empty() {
-            return;
-        }
-        for claim in claims.iter().filter_map(|index| declaration.claim(*index)) {
-            let zone = self.known.entry(claim.zone.clone()).or_default();
-            zone.asking.insert(declaration.owner.clone());
-        }
-        self.unadmitted.insert(declaration.owner.clone(), claims);
+    /// The zones in which an object asks for something that is not recorded yet.
+    fn unrecorded_zones(&self, owner: &ObjectRef) -> Vec<Name> {
+        let claims = self.owners.unrecorded(owner);
+        claims.map(|claim| claim.zone.clone()).collect()
     }
 
-    /// Forgets which claims of an object's last declaration were kept out.
-    fn admit(&mut self, owner: &ObjectRef) {
-        let claims = self.unadmitted.remove(owner).unwrap_or_default();
-        let declaration = self.owners.get(owner);
-        let declared = |index: &u32| declaration?.claim(*index);
-        for claim in claims.iter().filter_map(declared) {
-            if let Some(zone) = self.known.get_mut(&claim.zone) {
+    /// Notes in which zones an object asks for something that is not recorded yet, and no longer in which.
+    fn exchange_asking(&mut self, owner: &Id, before: Vec<Name>) {
+        for zone in before {
+            if let Some(zone) = self.known.get_mut(&zone) {
                 zone.asking.remove(owner);
             }
+        }
+        for claim in self.owners.unrecorded(owner) {
+            let zone = self.known.entry(claim.zone.clone()).or_default();
+            zone.asking.insert(Id::clone(owner));
         }
     }
 
     /// Forgets an object that is gone. What it published and did not withdraw becomes foreign.
     pub fn forget(&mut self, owner: &ObjectRef) {
-        self.admit(owner);
-        let Some(before) = self.owners.remove(owner) else {
+        let asked = self.unrecorded_zones(owner);
+        let Some(before) = self.owners.forget(owner) else {
             return;
         };
+        self.exchange_asking(&before.owner, asked);
         let mut names = BTreeSet::new();
         self.forget_claims(&before, &mut names);
-        self.drop_leftovers(&before);
         for (zone, name) in names {
             self.remerge(&zone, &name);
         }
-        self.leaving.remove(owner);
-        self.unproven.remove(owner);
         self.owner_news.remove(owner);
     }
 
@@ -350,31 +322,6 @@ impl Zones {
                 node.retain(|(owner, _)| *owner != before.owner);
             }
             names.insert((claim.zone.clone(), claim.key.name.clone()));
-        }
-    }
-
-    /// Notes what an object carries and does not ask for, and returns the sets that may be ours now, or
-    /// no longer.
-    fn exchange_lines(&mut self, before: Option<&Kept>, after: &Kept) -> BTreeSet<RecordKey> {
-        if let Some(before) = before {
-            self.drop_leftovers(before);
-        }
-        for line in after.leftovers() {
-            let owners = self.leftovers.entry(line.key()).or_default();
-            owners.insert(Id::clone(&after.owner));
-        }
-        let carried = before.into_iter().chain([after]);
-        carried.flat_map(Kept::carried).collect()
-    }
-
-    fn drop_leftovers(&mut self, before: &Kept) {
-        for key in before.leftovers().map(Record::key) {
-            if let Some(owners) = self.leftovers.get_mut(&key) {
-                owners.retain(|owner| *owner != before.owner);
-                if owners.is_empty() {
-                    self.leftovers.remove(&key);
-                }
-            }
         }
     }
 
@@ -407,13 +354,10 @@ impl Zones {
             return;
         };
         let claims = zone.nodes.get(name).map_or(&[][..], SmallSet::as_slice);
-        let unadmitted = &self.unadmitted;
-        let carried = claims.iter().filter(|(owner, index)| {
-            !unadmitted
-                .get(owner)
-                .is_some_and(|claims| claims.contains(index))
-        });
-        let contenders = carried.filter_map(|(owner, index)| {
+        let recorded = claims
+            .iter()
+            .filter(|(owner, index)| self.owners.is_recorded(owner, *index));
+        let contenders = recorded.filter_map(|(owner, index)| {
             let declaration = self.owners.get(owner)?;
             Some(Contender {
                 owner,
@@ -474,75 +418,34 @@ impl Zones {
 
     /// Marks every object that has to do with a set, since its status may have changed.
     fn touch_owners(&mut self, key: &RecordKey) {
-        let owners: Vec<Id> = self.carriers(key).cloned().collect();
+        let owners = self.owners.owners(self.claims_at(&key.name), key);
+        let owners: Vec<Id> = owners.cloned().collect();
         self.owner_news.extend(owners);
     }
 
-    /// Whether a record in a set is ours: some object carries it.
-    ///
-    /// Why the objects and not our memory: after a crash or on another machine they are all that is left to
-    /// tell our records from those of others.
+    /// Whether a record in a set is ours: the zone has it of itself, or some object owns it.
     fn is_owned(&self, zone: &Zone, key: &RecordKey, data: &RecordData) -> bool {
-        let mut carriers = self
-            .carriers(key)
-            .filter_map(|owner| self.owners.get(owner));
-        zone.own.covers(key) || carriers.any(|one| one.carries(&key.name, data))
+        zone.own.covers(key) || self.owners.owns(self.claims_at(&key.name), key, data)
     }
 
-    /// The objects that ask for something at the name of a set, or have something there that is to go.
+    /// The objects that ask for something at the name of a set, or own something there that is to go.
     fn askers(&self, zone: &Zone, key: &RecordKey) -> Vec<Id> {
-        let node = zone.nodes.get(&key.name);
-        let claims = node.into_iter().flatten().map(|(owner, _)| owner);
-        let leaving = self.leftovers.get(key).into_iter().flatten();
-        claims.chain(leaving).cloned().collect()
+        let claims = zone.claims_at(&key.name).iter();
+        self.owners.owners(claims, key).cloned().collect()
     }
 
-    /// The objects that may carry lines of a set: those that ask for something at its name, in whichever
-    /// zone, and those that no longer ask for what they carry.
-    fn carriers(&self, key: &RecordKey) -> impl Iterator<Item = &Id> {
-        let zones = key.name.suffixes().filter_map(|apex| self.known.get(apex));
-        let claims = zones.filter_map(|zone| zone.nodes.get(&key.name)).flatten();
-        let leaving = self.leftovers.get(key).into_iter().flatten();
-        claims.map(|(owner, _)| owner).chain(leaving)
-    }
-
-    /// Whether an object that claims this set may take it over.
-    fn is_adopted(&self, zone: &Zone, key: &RecordKey) -> bool {
-        zone.nodes.get(&key.name).is_some_and(|node| {
-            node.iter().any(|(owner, index)| {
-                self.owners.get(owner).is_some_and(|declaration| {
-                    declaration.adoption == Adoption::Take
-                        && declaration
-                            .claim(*index)
-                            .is_some_and(|claim| claim.key == *key)
-                })
-            })
-        })
+    /// The claims on a name, in whichever zone.
+    fn claims_at(&self, name: &Name) -> impl Iterator<Item = &ClaimRef> {
+        let zones = name.suffixes().filter_map(|apex| self.known.get(apex));
+        zones.flat_map(|zone| zone.claims_at(name))
     }
 }
 
-impl Claim {
-    /// The zone-file lines that this claim puts into DNS.
-    pub fn records(&self) -> impl Iterator<Item = Record> {
-        self.data.iter().map(|data| Record {
-            name: self.key.name.clone(),
-            ttl: self.ttl,
-            data: data.clone(),
-        })
+impl Zone {
+    /// The claims on a name in this zone.
+    fn claims_at(&self, name: &Name) -> &[ClaimRef] {
+        self.nodes.get(name).map_or(&[], SmallSet::as_slice)
     }
-}
-
-/// The claims of which the object does not carry every line.
-fn uncarried(declaration: &Kept) -> BTreeSet<u32> {
-    let claims = (0..).zip(&declaration.claims);
-    let is_carried = |claim: &Claim| {
-        let mut data = claim.data.iter();
-        data.all(|data| declaration.carries(&claim.key.name, data))
-    };
-    claims
-        .filter(|(_, claim)| !is_carried(claim))
-        .map(|(index, _)| index)
-        .collect()
 }
 
 /// A name and all its ancestors, closest first.

@@ -280,11 +280,7 @@ impl Zones {
             self.owner_news
                 .extend(owners.map(|(owner, _)| Id::clone(owner)));
         }
-        let leaving = self.leaving.iter().filter(|owner| {
-            let declaration = self.owners.get(*owner);
-            let mut sets = declaration.iter().flat_map(|one| one.carried());
-            sets.any(|key| key.name.is_in(name))
-        });
+        let leaving = self.owners.leaving(name);
         self.owner_news.extend(leaving.cloned());
     }
 

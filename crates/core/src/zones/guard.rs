@@ -11,7 +11,7 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::{Going, Zone, Zones, noted::Memory};
+use super::{Going, Zone, noted::Memory};
 use crate::{
     fault::{Fault, FaultKind},
     guard::{Excess, Judgement, Policy},
@@ -347,20 +347,6 @@ impl Policy for Recorded<'_> {
         } else {
             Judgement::Wait
         }
-    }
-}
-
-impl Zones {
-    /// By whose word a set goes: of several objects that had it, the one that is asked least counts.
-    pub(super) fn leave_of(&self, key: &RecordKey) -> Going {
-        let owners = self.leftovers.get(key).into_iter().flatten();
-        let words = owners.filter_map(|owner| Some(self.owners.get(owner)?.going));
-        let words: Vec<Going> = words.collect();
-        let least = [Going::Unsaid, Going::Along].into_iter();
-        least
-            .into_iter()
-            .find(|going| words.contains(going))
-            .unwrap_or(Going::Asked)
     }
 }
 

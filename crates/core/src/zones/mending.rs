@@ -1,11 +1,10 @@
 //! What others wrote over our sets: it is put right, less and less often where they go on, and told.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use super::{ClaimStatus, Zone, Zones, all_types};
 use crate::{
     backoff::{Backoff, jitter_seed},
-    claim::Kept,
     fault::{Fault, FaultKind},
     guard::{Judgement, Policy},
     name::Name,
@@ -47,66 +46,18 @@ pub(super) struct Mend {
 }
 
 impl Zones {
-    /// Notes which claims of an object were never seen in DNS as it asked for them: what stands in place of
-    /// those may be of others, who came first. `had` are sets of which the object's status says more.
-    pub(super) fn prove(&mut self, declaration: &Kept, had: &[RecordKey]) {
-        let owner = &declaration.owner;
-        let unproven = self.unproven.get(owner);
-        let before = self.owners.get(owner);
-        let before = before.into_iter().flat_map(|one| (0..).zip(&one.claims));
-        let before =
-            before.filter(|(index, _)| !unproven.is_some_and(|unproven| unproven.contains(index)));
-        let before: BTreeSet<(&Name, &RecordKey)> =
-            before.map(|(_, one)| (&one.zone, &one.key)).collect();
-        let had: BTreeSet<&RecordKey> = had.iter().collect();
-        let unproven: BTreeSet<u32> = (0..)
-            .zip(&declaration.claims)
-            .filter(|(_, claim)| {
-                !had.contains(&claim.key) && !before.contains(&(&claim.zone, &claim.key))
-            })
-            .map(|(index, _)| index)
-            .collect();
-        if unproven.is_empty() {
-            self.unproven.remove(owner);
-        } else {
-            self.unproven.insert(owner.clone(), unproven);
-        }
-    }
-
     /// A set stands as it is asked for: whoever asks for it has had it from now on.
-    pub(super) fn proven(&mut self, name: &Name, key: &RecordKey) {
-        if self.unproven.is_empty() {
-            return;
-        }
+    pub(super) fn confirm(&mut self, name: &Name, key: &RecordKey) {
         let zone = self.known.get(name);
-        let zone = zone.filter(|zone| zone.children.desired(key).is_some());
-        let node = zone.and_then(|zone| zone.nodes.get(&key.name));
-        for (owner, index) in node.into_iter().flatten() {
-            let claim = self.owners.get(owner).and_then(|one| one.claim(*index));
-            if claim.is_some_and(|claim| claim.key == *key)
-                && let Some(unproven) = self.unproven.get_mut(owner)
-            {
-                unproven.remove(index);
-                if unproven.is_empty() {
-                    self.unproven.remove(owner);
-                }
-            }
+        if let Some(zone) = zone.filter(|zone| zone.children.desired(key).is_some()) {
+            self.owners.confirm(zone.claims_at(&key.name), key);
         }
     }
 
     /// Whether an object that asks for this set has had it, so that what stands there instead was put there
     /// by others.
     pub(super) fn is_had(&self, zone: &Zone, key: &RecordKey) -> bool {
-        let node = zone.nodes.get(&key.name);
-        node.into_iter().flatten().any(|(owner, index)| {
-            let is_among = |claims: Option<&BTreeSet<u32>>| {
-                claims.is_some_and(|claims| claims.contains(index))
-            };
-            let claim = self.owners.get(owner).and_then(|one| one.claim(*index));
-            claim.is_some_and(|claim| claim.key == *key)
-                && !is_among(self.unproven.get(owner))
-                && !is_among(self.unadmitted.get(owner))
-        })
+        self.owners.has_had(zone.claims_at(&key.name), key)
     }
 
     /// Whether a set that nobody of ours asks for stands at a name in place of one that we have had.

@@ -120,8 +120,9 @@ impl Zones {
         let standing = actual.map_or(&[][..], RecordSet::data);
         let is_owned = |data: &RecordData| self.is_owned(zone, key, data);
         let restored = zone.restoration(key).filter(|_| desired.is_none());
-        let is_given =
-            self.is_adopted(zone, key) || zone.removes_foreign(key) || restored.is_some();
+        let is_given = self.owners.may_take(zone.claims_at(&key.name), key)
+            || zone.removes_foreign(key)
+            || restored.is_some();
         // A set in which something is ours, or was, is ours as a whole.
         let is_ours = match desired {
             Some(desired) if Some(desired) == actual => false,
@@ -145,7 +146,7 @@ impl Zones {
             askers: self.askers(zone, key),
             holder: Holder::Ours,
             loss: zone.loss(&change),
-            word: self.leave_of(key),
+            word: self.owners.word(key),
             intruders,
             change,
         })

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use super::{Cut, HeldPlan, Mended, Noted, Zone, Zones, ancestry};
 use crate::{
-    claim::{Adoption, Claim, Kept},
+    claim::{Adoption, Claim},
     fault::{Fault, FaultKind},
     fleet::FollowerState,
     group::{Group, ZoneKey},
     name::Name,
     object::{Id, ObjectRef},
-    record::{Record, RecordData, RecordKey, RecordType, Serial},
+    ownership::Kept,
+    record::{Record, RecordKey, RecordType, Serial},
     server::{ServerId, ServerInfo},
     tracker::Phase,
 };
@@ -304,11 +305,7 @@ impl Zones {
         else {
             return ClaimStatus::NoZone;
         };
-        if self
-            .unadmitted
-            .get(owner)
-            .is_some_and(|claims| claims.contains(&index))
-        {
+        if !self.owners.is_recorded(owner, index) {
             let adoption = self.owners.get(owner).map(|one| one.adoption);
             return self.admission(zone, claim, adoption.unwrap_or_default());
         }
@@ -349,7 +346,7 @@ impl Zones {
         }
     }
 
-    /// Whether a claim that its object does not carry yet may be carried: not where a record stands
+    /// Whether a claim that is not recorded yet may be: not where a record stands
     /// that somebody else wrote, be it the same, or it would be taken for ours ever after.
     fn admission(&self, zone: &Zone, claim: &Claim, adoption: Adoption) -> ClaimStatus {
         if zone.missing_since.is_some() {
@@ -369,30 +366,22 @@ impl Zones {
                 .iter()
                 .any(|data| claim.data.contains(data) && is_foreign(data));
         // Our sets are whole: where a line stands that nobody asks for, the set may be another's.
-        let is_asked = |data| self.is_asked(zone, &claim.key, data) || !is_foreign(data);
+        let claims = zone.claims_at(&claim.key.name);
+        let is_asked = |data| self.owners.asks(claims, &claim.key, data) || !is_foreign(data);
         let known = adoption == Adoption::Known
             && claim.data.iter().all(|data| standing.contains(data))
             && standing.iter().all(is_asked);
-        let adopted = known || self.is_adopted(zone, &claim.key);
+        let adopted = known || self.owners.may_take(claims, &claim.key);
         if self.is_barred(zone, &claim.key) || (taken && !adopted) {
             return ClaimStatus::NotOwned;
         }
         ClaimStatus::Admissible
     }
 
-    /// Whether some object asks for this line.
-    fn is_asked(&self, zone: &Zone, key: &RecordKey, data: &RecordData) -> bool {
-        let mut claims = zone.nodes.get(&key.name).into_iter().flatten();
-        claims.any(|(owner, index)| {
-            let claim = self.owners.get(owner).and_then(|one| one.claim(*index));
-            claim.is_some_and(|claim| claim.key == *key && claim.data.contains(data))
-        })
-    }
-
-    /// Whether lines that the object carries but no longer claims are gone.
+    /// Whether lines that the object owns but no longer claims are gone.
     fn withdrawal(&self, declaration: &Kept) -> Withdrawal {
         let mut result = Withdrawal::Done;
-        for record in declaration.leftovers() {
+        for record in declaration.stale_records() {
             let key = record.key();
             for name in ancestry(&record.name) {
                 let Some(zone) = self.known.get(&name) else {

@@ -226,7 +226,7 @@ impl Zones {
             zone.children.settle(key);
             zone.losses.settle(key);
         }
-        self.proven(name, key);
+        self.confirm(name, key);
         self.touch_owners(key);
     }
 

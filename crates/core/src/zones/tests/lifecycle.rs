@@ -211,7 +211,8 @@ fn of_a_name_one_copy_is_kept_however_often_it_is_declared() {
     }
     let event = world.zones.event(&object("www")).expect("it is told");
     assert_eq!(event.revision, 3);
-    let kept = &world.zones.owners[&object("www")].claims[0].key.name;
+    let kept = world.zones.owners.get(&object("www")).expect("it asks");
+    let kept = &kept.claims[0].key.name;
     let zone = &world.zones.known[&name(ZONE)];
     let (asked, _) = zone.nodes.get_key_value(kept).expect("it is asked for");
     let desired = zone.children.all_desired().keys().next().expect("one");
