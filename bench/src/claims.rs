@@ -11,8 +11,8 @@ use bindery_core::zones::{
     ClaimStatus, Going, Hosting, Limits, SerialFloor, Tenancy, ZoneDeclaration, ZoneState,
 };
 use bindery_core::{
-    Adoption, Claim, Declaration, Group, Id, Kind, Name, ObjectRef, Record, RecordData, RecordKey,
-    RecordType,
+    Adoption, Claim, Declaration, Group, Id, Kind, Name, ObjectRef, Ownership, Record, RecordData,
+    RecordKey, RecordType,
 };
 use bindery_engine::ports::NameServer as _;
 use bindery_engine::{Engine, Servers};
@@ -154,6 +154,7 @@ fn declaration(zone: &str, apex: &Name, number: usize) -> Result<Declaration> {
         }],
         had: Vec::new(),
         adoption: Adoption::Refuse,
+        ownership: Ownership::Object,
         going: Going::Asked,
     })
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::{
     name::Name,
     object::Id,
+    ownership::Ownership,
     record::{Record, RecordData, RecordKey},
     zones::Going,
 };
@@ -39,8 +40,9 @@ pub enum Adoption {
 
 /// Everything one object asks for, at one generation, and what it may have in DNS already.
 ///
-/// Assumptions: the object carries, durably, every line of `published` and every line that the
-/// claims will write, so that after a crash we still know what is ours.
+/// Assumptions: `published` has every line that may be the object's in DNS, by whatever tells of it. Under
+/// [`Ownership::Object`] these lines are durable in the object; under [`Ownership::None`] the declarer
+/// remembers them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
     /// The object.
@@ -60,6 +62,8 @@ pub struct Declaration {
     pub had: Vec<RecordKey>,
     /// Whether it may take over sets that others wrote.
     pub adoption: Adoption,
+    /// How it is known what it owns.
+    pub ownership: Ownership,
     /// By whose word goes what it may have in DNS and does not ask for.
     pub going: Going,
 }

@@ -44,6 +44,7 @@ pub use group::{Group, ZoneKey};
 pub use kind::Kind;
 pub use name::{Name, NameProblem};
 pub use object::{Id, ObjectRef, Uid};
+pub use ownership::Ownership;
 pub use placement::{GroupDeclaration, Placements};
 pub use plan::{Change, Expect, Plan};
 pub use problem::{Problem, Shown};

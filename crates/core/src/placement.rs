@@ -113,6 +113,7 @@ mod tests {
         Kind,
         claim::Adoption,
         fault::{Fault, FaultKind},
+        ownership::Ownership,
         zones::Going,
     };
 
@@ -136,6 +137,7 @@ mod tests {
                 published: Vec::new(),
                 had: Vec::new(),
                 adoption: Adoption::Refuse,
+                ownership: Ownership::Object,
                 going: Going::Asked,
             };
             (of(group), declaration)

@@ -38,6 +38,8 @@ pub struct Plan {
 pub struct PlannedChange {
     /// The change.
     pub change: Change,
+    /// Changes that go in the same message or not at all, since they tell whose the set is.
+    pub companions: Vec<Change>,
     /// The objects that ask for it.
     pub askers: Vec<Id>,
     /// Whose the set is.
@@ -200,6 +202,19 @@ pub fn change(
     }))
 }
 
+impl PlannedChange {
+    /// The change with what travels along.
+    pub fn changes(&self) -> impl Iterator<Item = &Change> {
+        std::iter::once(&self.change).chain(&self.companions)
+    }
+
+    /// An upper bound of the bytes that all of it needs in a message, names uncompressed.
+    #[must_use]
+    pub fn wire_len_max(&self) -> usize {
+        self.changes().map(Change::wire_len_max).sum()
+    }
+}
+
 impl Plan {
     /// The plan of these changes, in its order.
     #[must_use]
@@ -237,7 +252,7 @@ impl Plan {
 
     /// The changes in order.
     pub fn changes(&self) -> impl Iterator<Item = &Change> {
-        self.changes.iter().map(|planned| &planned.change)
+        self.changes.iter().flat_map(PlannedChange::changes)
     }
 
     /// The record sets that would change.
@@ -253,8 +268,13 @@ impl Plan {
     /// The changes as they are sent.
     #[must_use]
     pub fn into_changes(self) -> Vec<Change> {
-        let changes = self.changes.into_iter();
-        changes.map(|planned| planned.change).collect()
+        let changes = self.changes.into_iter().flat_map(|planned| {
+            let PlannedChange {
+                change, companions, ..
+            } = planned;
+            std::iter::once(change).chain(companions)
+        });
+        changes.collect()
     }
 
     /// The changes with what is known of each.
@@ -293,7 +313,12 @@ impl fmt::Display for Plan {
 
 impl fmt::Display for PlannedChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { change, askers, .. } = self;
+        let Self {
+            change,
+            companions,
+            askers,
+            ..
+        } = self;
         write!(f, "{}", change.key)?;
         for gone in &change.remove {
             write!(f, " -{gone}")?;
@@ -303,6 +328,9 @@ impl fmt::Display for PlannedChange {
         }
         if !change.add.is_empty() {
             write!(f, " ttl {}", change.ttl)?;
+        }
+        for companion in companions {
+            write!(f, " with {}", companion.key)?;
         }
         let askers: Vec<String> = askers.iter().map(ToString::to_string).collect();
         if askers.is_empty() {

@@ -354,10 +354,10 @@ impl Zones {
             return;
         };
         let claims = zone.nodes.get(name).map_or(&[][..], SmallSet::as_slice);
-        let recorded = claims
+        let writable = claims
             .iter()
-            .filter(|(owner, index)| self.owners.is_recorded(owner, *index));
-        let contenders = recorded.filter_map(|(owner, index)| {
+            .filter(|(owner, index)| self.owners.may_write(owner, *index));
+        let contenders = writable.filter_map(|(owner, index)| {
             let declaration = self.owners.get(owner)?;
             Some(Contender {
                 owner,

@@ -467,6 +467,7 @@ fn parts(
         published: Vec::new(),
         had: Vec::new(),
         adoption: meta.adoption,
+        ownership: meta.ownership(),
         going: Going::Asked,
     };
     let had = meta.confirmed(&lines);

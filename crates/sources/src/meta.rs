@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bindery_api::{KindInfo, Role, Scope, role};
-use bindery_core::{Adoption, Group, Name, ObjectRef, Record, RecordKey, ZoneKey};
+use bindery_core::{Adoption, Group, Name, ObjectRef, Ownership, Record, RecordKey, ZoneKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
@@ -169,6 +169,14 @@ impl Meta {
                 Some(_) | None => Adoption::Refuse,
             },
         })
+    }
+
+    /// How it is known what the object owns. Every kind that is read today is ours, or made for a controller
+    /// like ours, so that its objects take an annotation and a finalizer. What reads objects that are not
+    /// ours to write into, such as Services, answers something else here.
+    #[must_use]
+    pub const fn ownership(&self) -> Ownership {
+        Ownership::Object
     }
 
     /// The finalizers of others.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::Ownership;
 use crate::{
     claim::{Adoption, Claim, Declaration},
     name::Name,
@@ -24,6 +25,7 @@ pub(crate) struct Kept {
     pub(crate) claims: Box<[Claim]>,
     lines: Lines,
     pub(crate) adoption: Adoption,
+    pub(crate) ownership: Ownership,
     pub(crate) going: Going,
 }
 
@@ -48,6 +50,7 @@ impl Kept {
             published,
             had: _,
             adoption,
+            ownership,
             going,
         } = declaration;
         let mut kept = Self {
@@ -58,9 +61,10 @@ impl Kept {
             claims: claims.into(),
             lines: Lines::Asked,
             adoption,
+            ownership,
             going,
         };
-        kept.lines = kept.list(published);
+        kept.lines = kept.list(ownership.owned(&kept.claims, published));
         kept
     }
 
@@ -100,6 +104,7 @@ impl Kept {
         self.claims == other.claims
             && self.lines == other.lines
             && self.adoption == other.adoption
+            && self.ownership == other.ownership
             && self.going == other.going
             && self.since == other.since
     }
@@ -138,15 +143,17 @@ impl Kept {
             .is_some_and(|line| line.name == *name)
     }
 
-    /// The claims of which some line is not recorded yet, by position.
-    pub(crate) fn unrecorded(&self) -> BTreeSet<u32> {
-        let is_recorded = |claim: &Claim| {
-            let mut data = claim.data.iter();
-            data.all(|data| self.owns(&claim.key.name, data))
+    /// The claims of which nothing may be written yet, by position.
+    pub(crate) fn withheld(&self) -> BTreeSet<u32> {
+        let is_refused = self.ownership.refusal().is_some();
+        let is_withheld = |claim: &Claim| {
+            let is_recorded = |data: &RecordData| self.owns(&claim.key.name, data);
+            let mut first = self.ownership.durable_first(claim, is_recorded);
+            is_refused || first.next().is_some()
         };
         let claims = (0..).zip(&self.claims);
         claims
-            .filter(|(_, claim)| !is_recorded(claim))
+            .filter(|(_, claim)| is_withheld(claim))
             .map(|(index, _)| index)
             .collect()
     }
@@ -181,6 +188,7 @@ mod tests {
             published: owns.iter().map(record).collect(),
             had: Vec::new(),
             adoption: Adoption::Refuse,
+            ownership: Ownership::Object,
             going: Going::Asked,
         })
     }

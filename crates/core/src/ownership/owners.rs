@@ -6,8 +6,10 @@ use super::Kept;
 use crate::{
     claim::{Adoption, Claim, Declaration},
     compact::compact,
+    fault::Fault,
     name::Name,
     object::{Id, ObjectRef},
+    plan::Change,
     record::{Record, RecordData, RecordKey},
     small_set::SmallSet,
     zones::Going,
@@ -22,8 +24,8 @@ pub(crate) type ClaimRef = (Id, u32);
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     declared: BTreeMap<Id, Box<Kept>>,
-    /// Claims of which some line is not recorded yet, by position; nothing of them is written.
-    unrecorded: BTreeMap<Id, BTreeSet<u32>>,
+    /// Claims of which something must be durable first and is not, by position; nothing of them is written.
+    withheld: BTreeMap<Id, BTreeSet<u32>>,
     /// Claims that were never seen in DNS as they ask, by position.
     unconfirmed: BTreeMap<Id, BTreeSet<u32>>,
     /// The objects that own lines which they no longer ask for, by the sets that these lines are in.
@@ -61,11 +63,11 @@ impl Owners {
             let owners = self.stale.entry(line.key()).or_default();
             owners.insert(Id::clone(&after.owner));
         }
-        let unrecorded = after.unrecorded();
-        if unrecorded.is_empty() {
-            self.unrecorded.remove(&after.owner);
+        let withheld = after.withheld();
+        if withheld.is_empty() {
+            self.withheld.remove(&after.owner);
         } else {
-            self.unrecorded.insert(after.owner.clone(), unrecorded);
+            self.withheld.insert(after.owner.clone(), withheld);
         }
         let both = before.as_deref().into_iter().chain([&after]);
         let touched = both.flat_map(Kept::owned_sets).collect();
@@ -77,7 +79,7 @@ impl Owners {
     pub(crate) fn forget(&mut self, owner: &ObjectRef) -> Option<Box<Kept>> {
         let before = self.declared.remove(owner)?;
         self.drop_stale(&before);
-        self.unrecorded.remove(owner);
+        self.withheld.remove(owner);
         self.unconfirmed.remove(owner);
         Some(before)
     }
@@ -97,16 +99,35 @@ impl Owners {
         self.get(owner)?.claim(*index)
     }
 
-    /// Whether everything that a claim asks for is recorded, so that it may be written.
-    pub(crate) fn is_recorded(&self, owner: &ObjectRef, index: u32) -> bool {
-        !is_among(&self.unrecorded, owner, index)
+    /// Whether a claim may be written: what must be durable first is.
+    pub(crate) fn may_write(&self, owner: &ObjectRef, index: u32) -> bool {
+        !is_among(&self.withheld, owner, index)
     }
 
-    /// The claims of an object of which some line is not recorded yet.
+    /// The claims of an object that may be written as soon as they are recorded.
     pub(crate) fn unrecorded(&self, owner: &ObjectRef) -> impl Iterator<Item = &Claim> {
-        let claims = self.unrecorded.get(owner).into_iter().flatten();
+        let claims = self.withheld.get(owner).into_iter().flatten();
         let declared = self.get(owner);
+        let declared = declared.filter(|one| one.ownership.refusal().is_none());
         claims.filter_map(move |index| declared?.claim(*index))
+    }
+
+    /// What has to travel in the same message as a change that these objects ask for.
+    ///
+    /// # Errors
+    /// It cannot be made, so the change must not be sent.
+    pub(crate) fn companions(&self, askers: &[Id], change: &Change) -> Result<Vec<Change>, Fault> {
+        let mut companions = Vec::new();
+        let declared = askers.iter().filter_map(|owner| self.get(owner));
+        // Nothing of a refused object is in the change, so it has nothing to send along either.
+        for declared in declared.filter(|one| one.ownership.refusal().is_none()) {
+            for companion in declared.ownership.companions(change)? {
+                if !companions.contains(&companion) {
+                    companions.push(companion);
+                }
+            }
+        }
+        Ok(companions)
     }
 
     /// Whether a record in a set is ours: some object owns it, be it one that no longer asks for it.
@@ -142,7 +163,7 @@ impl Owners {
             let (owner, index) = one;
             self.claim(one).is_some_and(|claim| claim.key == *key)
                 && !is_among(&self.unconfirmed, owner, *index)
-                && self.is_recorded(owner, *index)
+                && self.may_write(owner, *index)
         })
     }
 
@@ -177,7 +198,9 @@ impl Owners {
         claims.into_iter().any(|(owner, index)| {
             self.get(owner).is_some_and(|declared| {
                 let claim = declared.claim(*index);
-                declared.adoption == Adoption::Take && claim.is_some_and(|claim| claim.key == *key)
+                let takes = declared.adoption == Adoption::Take
+                    || declared.ownership.takes_what_it_asks_for();
+                takes && claim.is_some_and(|claim| claim.key == *key)
             })
         })
     }

@@ -79,6 +79,7 @@ pub(crate) fn plan_between(actual: &ZoneContent, desired: &ZoneContent) -> Plan 
         };
         Some(PlannedChange {
             change,
+            companions: Vec::new(),
             askers: Vec::new(),
             holder: Holder::Ours,
             loss,

@@ -102,7 +102,7 @@ impl Zones {
                         let new: Vec<RecordKey> = new.cloned().collect();
                         keys.extend(new);
                     }
-                    findings.len += planned.change.wire_len_max();
+                    findings.len += planned.wire_len_max();
                     findings.changes.push(planned);
                 }
             }
@@ -140,10 +140,16 @@ impl Zones {
         if let Some(fault) = zone.children.no_effect(key) {
             return SetDiff::NoEffect(fault.clone());
         }
+        let askers = self.askers(zone, key);
+        let companions = match self.owners.companions(&askers, &change) {
+            Ok(companions) => companions,
+            Err(fault) => return SetDiff::NoEffect(fault),
+        };
         let is_strange = |data: &&RecordData| is_ours && !is_given && !is_owned(data);
         let intruders = change.remove.iter().filter(is_strange).cloned().collect();
         SetDiff::Change(PlannedChange {
-            askers: self.askers(zone, key),
+            askers,
+            companions,
             holder: Holder::Ours,
             loss: zone.loss(&change),
             word: self.owners.word(key),
@@ -167,6 +173,7 @@ impl Zones {
         PlannedChange {
             change: made.ok().flatten().unwrap_or_else(nothing),
             askers: self.askers(zone, key),
+            companions: Vec::new(),
             holder: Holder::Foreign,
             loss: Loss::Nothing,
             word: Going::Asked,

@@ -305,9 +305,10 @@ impl Zones {
         else {
             return ClaimStatus::NoZone;
         };
-        if !self.owners.is_recorded(owner, index) {
-            let adoption = self.owners.get(owner).map(|one| one.adoption);
-            return self.admission(zone, claim, adoption.unwrap_or_default());
+        if let Some(declared) = self.owners.get(owner)
+            && !self.owners.may_write(owner, index)
+        {
+            return self.admission(zone, claim, declared);
         }
         let losers = zone.losers.get(&claim.key.name);
         let lost = losers.and_then(|losers| {
@@ -348,7 +349,10 @@ impl Zones {
 
     /// Whether a claim that is not recorded yet may be: not where a record stands
     /// that somebody else wrote, be it the same, or it would be taken for ours ever after.
-    fn admission(&self, zone: &Zone, claim: &Claim, adoption: Adoption) -> ClaimStatus {
+    fn admission(&self, zone: &Zone, claim: &Claim, declared: &Kept) -> ClaimStatus {
+        if let Some(fault) = declared.ownership.refusal() {
+            return ClaimStatus::Rejected(fault);
+        }
         if zone.missing_since.is_some() {
             return ClaimStatus::Admissible;
         }
@@ -368,7 +372,7 @@ impl Zones {
         // Our sets are whole: where a line stands that nobody asks for, the set may be another's.
         let claims = zone.claims_at(&claim.key.name);
         let is_asked = |data| self.owners.asks(claims, &claim.key, data) || !is_foreign(data);
-        let known = adoption == Adoption::Known
+        let known = declared.adoption == Adoption::Known
             && claim.data.iter().all(|data| standing.contains(data))
             && standing.iter().all(is_asked);
         let adopted = known || self.owners.may_take(claims, &claim.key);

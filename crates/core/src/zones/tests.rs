@@ -9,6 +9,7 @@ mod leaving;
 mod lifecycle;
 mod losses;
 mod mending;
+mod ownership;
 mod properties;
 mod servers;
 
@@ -19,8 +20,8 @@ use super::{
     ZoneContent, ZoneDeclaration, ZoneState, Zones,
 };
 use crate::{
-    Adoption, Change, Claim, Declaration, Fault, FaultKind, Id, Kind, Name, ObjectRef, Plan,
-    Record, RecordData, RecordKey, RecordSet, RecordType, Serial,
+    Adoption, Change, Claim, Declaration, Fault, FaultKind, Id, Kind, Name, ObjectRef, Ownership,
+    Plan, Record, RecordData, RecordKey, RecordSet, RecordType, Serial,
 };
 
 use super::{Going, Tenancy};
@@ -345,6 +346,7 @@ fn declare(owner: &str, since: i64, asks: &str, carries: &str) -> Declaration {
         published,
         had: Vec::new(),
         adoption: Adoption::Refuse,
+        ownership: Ownership::Object,
         going: Going::Asked,
     }
 }

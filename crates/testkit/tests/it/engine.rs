@@ -12,8 +12,8 @@ use std::{
 };
 
 use bindery_core::{
-    Adoption, Claim, Declaration, Group, GroupDeclaration, Id, Kind, Name, ObjectRef, Record,
-    RecordKey, Role, ServerInfo, ZoneKey,
+    Adoption, Claim, Declaration, Group, GroupDeclaration, Id, Kind, Name, ObjectRef, Ownership,
+    Record, RecordKey, Role, ServerInfo, ZoneKey,
     guard::WritePolicy,
     zones::{ClaimStatus, Going, Hosting, Limits, Receipt, SerialFloor, Tenancy, ZoneDeclaration},
 };
@@ -113,6 +113,7 @@ fn declaration(owner: &str, line: &str) -> Vec<GroupDeclaration> {
         published: vec![record],
         had: Vec::new(),
         adoption: Adoption::Refuse,
+        ownership: Ownership::Object,
         going: Going::Asked,
     };
     vec![(Group::UNNAMED, declaration)]
