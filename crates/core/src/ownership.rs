@@ -11,9 +11,13 @@
 //! Zones and sources ask here and nowhere else. Why somebody outside our memory has to tell: after a crash,
 //! or on another machine, our memory is gone, and what looks like ours may be somebody else's.
 
+mod evidence;
 mod kept;
 mod owners;
 mod txt;
+
+#[cfg(test)]
+mod tests;
 
 use crate::{
     claim::Claim,
@@ -21,6 +25,8 @@ use crate::{
     plan::Change,
     record::{Record, RecordData},
 };
+
+pub use self::evidence::{Evidence, Trust};
 
 pub(crate) use self::{
     kept::Kept,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bindery_api::{KindInfo, Role, Scope, role};
+use bindery_core::ownership::{Evidence, Trust};
 use bindery_core::{Adoption, Group, Name, ObjectRef, Ownership, Record, RecordKey, ZoneKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
@@ -83,15 +84,6 @@ enum Annotation {
     Outdated,
     /// It has to be written anew, because somebody else changed it.
     Tampered,
-}
-
-/// How far an annotation is trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trust {
-    Nothing,
-    Own,
-    Former,
-    Unsealed,
 }
 
 /// Which of the owned records the status confirms: they were seen in DNS.
@@ -289,12 +281,15 @@ impl Meta {
         };
         let confirmed: Box<str> = self.confirmed_text().into();
         let noted = std::mem::take(&mut self.published);
-        let before: &str = known.map_or(&confirmed, |known| &known.published);
-        self.published = match (trust, known) {
-            (Trust::Own, _) | (Trust::Former, None) => self.union(before, &noted),
-            (Trust::Unsealed, None) if confirmed.is_empty() => noted.clone(),
-            (Trust::Nothing | Trust::Former | Trust::Unsealed, _) => before.into(),
+        let evidence = Evidence {
+            memory: known.map(|known| &*known.published),
+            annotation: &*noted,
+            trust,
+            status: (!confirmed.is_empty()).then_some(&*confirmed),
         };
+        let (before, more) = evidence.owned();
+        let before = before.unwrap_or_default();
+        self.published = self.union(before, more.unwrap_or_default());
         let is_ours = match trust {
             Trust::Own => true,
             // It is sealed when something else has to be written.

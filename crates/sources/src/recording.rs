@@ -135,12 +135,13 @@ pub(crate) fn before_publishing(
         .iter()
         .map(|(group, record)| (group, record.key(), &record.data))
         .collect();
-    let mut claimed = claims.iter().flat_map(|(group, claim)| {
-        let data = claim.data.iter();
-        data.map(move |data| (group, claim.key.clone(), data))
-    });
+    let is_durable = |(group, claim): &(Group, Claim)| {
+        let is_known = |data: &RecordData| known.contains(&(group, claim.key.clone(), data));
+        let mut first = meta.ownership().durable_first(claim, is_known);
+        first.next().is_none()
+    };
     let is_written = meta.has_finalizer && meta.is_recorded();
-    if claims.is_empty() || (is_written && claimed.all(|line| known.contains(&line))) {
+    if claims.is_empty() || (is_written && claims.iter().all(is_durable)) {
         return Ok(None);
     }
     let wanted = records(claims);

@@ -12,6 +12,7 @@ mod mending;
 mod ownership;
 mod properties;
 mod servers;
+mod strangers;
 
 use std::{collections::BTreeMap, time::Duration};
 
