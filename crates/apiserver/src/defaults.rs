@@ -13,6 +13,7 @@ pub(crate) fn fill(resource: &str, value: &mut Value, before: Option<&Value>) {
         "secrets" => secret(value),
         "services" => service(value, before),
         "deployments.apps" => deployment(value),
+        "statefulsets.apps" => stateful_set(value),
         "pods" => pod(value, before),
         "customresourcedefinitions.apiextensions.k8s.io" => definition(value),
         _ => {}
@@ -96,6 +97,37 @@ fn deployment(value: &mut Value) {
         "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
     });
     default(spec, "strategy", &rolling);
+    if let Some(template) = spec
+        .get_mut("template")
+        .and_then(|template| template.get_mut("spec"))
+    {
+        pod_spec(template);
+    }
+}
+
+fn stateful_set(value: &mut Value) {
+    let spec = &mut value["spec"];
+    if !spec.is_object() {
+        return;
+    }
+    default(spec, "replicas", &json!(1));
+    default(spec, "revisionHistoryLimit", &json!(10));
+    default(spec, "podManagementPolicy", &json!("OrderedReady"));
+    default(spec, "updateStrategy", &json!({}));
+    let strategy = &mut spec["updateStrategy"];
+    default(strategy, "type", &json!("RollingUpdate"));
+    if strategy["type"] == "RollingUpdate" {
+        default(strategy, "rollingUpdate", &json!({}));
+        default(&mut strategy["rollingUpdate"], "partition", &json!(0));
+    }
+    default(spec, "persistentVolumeClaimRetentionPolicy", &json!({}));
+    for field in ["whenDeleted", "whenScaled"] {
+        default(
+            &mut spec["persistentVolumeClaimRetentionPolicy"],
+            field,
+            &json!("Retain"),
+        );
+    }
     if let Some(template) = spec
         .get_mut("template")
         .and_then(|template| template.get_mut("spec"))

@@ -34,6 +34,7 @@ pub(crate) fn round_trip(
         ("networking.k8s.io/v1", "IngressClass") => through::<networking::IngressClass>,
         ("networking.k8s.io/v1", "Ingress") => through::<networking::Ingress>,
         ("networking.k8s.io/v1", "NetworkPolicy") => through::<networking::NetworkPolicy>,
+        ("apps/v1", "ControllerRevision") => through::<apps::ControllerRevision>,
         ("apps/v1", "DaemonSet") => through::<apps::DaemonSet>,
         ("apps/v1", "Deployment") => through::<apps::Deployment>,
         ("apps/v1", "ReplicaSet") => through::<apps::ReplicaSet>,

@@ -30,6 +30,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bindery-apiserver", &[]),
     ("bindery-nameserver", NAME_SERVER),
     ("bindery-bind", NAME_SERVER),
+    (
+        "bindery-pods",
+        &["bindery-bind", "bindery-core", "bindery-engine"],
+    ),
     ("bindery-testkit", LIBRARIES),
     ("bindery", LIBRARIES),
     ("bindery-e2e", EVERYTHING),
@@ -50,6 +54,7 @@ const LIBRARIES: &[&str] = &[
     "bindery-engine",
     "bindery-kube",
     "bindery-nameserver",
+    "bindery-pods",
     "bindery-sources",
 ];
 
@@ -66,6 +71,7 @@ const EVERYTHING: &[&str] = &[
     "bindery-engine",
     "bindery-kube",
     "bindery-nameserver",
+    "bindery-pods",
     "bindery-sources",
     "bindery-testkit",
 ];

@@ -61,6 +61,7 @@ const TABLE: &[Line] = &[
     ("networking.k8s.io", "v1", "ingresses", "Ingress", &[Namespace, Status, GENERATION], "ing"),
     ("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy",
      &[Namespace, GENERATION], "netpol"),
+    ("apps", "v1", "controllerrevisions", "ControllerRevision", &[Namespace], ""),
     ("apps", "v1", "daemonsets", "DaemonSet", &[Namespace, Status, GENERATION, All], "ds"),
     ("apps", "v1", "deployments", "Deployment",
      &[Namespace, Status, Scale, GENERATION, All], "deploy"),

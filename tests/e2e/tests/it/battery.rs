@@ -19,6 +19,7 @@ mod refusals;
 mod replace;
 mod schema;
 mod selectors;
+mod stateful;
 mod subresources;
 mod watch;
 
@@ -57,6 +58,7 @@ fn cases() -> Vec<Case> {
         own_kinds::cases(),
         differences::cases(),
         kubectl::cases(),
+        stateful::cases(),
     ]
     .into_iter()
     .flatten()

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use bindery_apiserver::{EmbeddedApi, Options, ServeOptions};
 use bindery_e2e::http::{Call, Http, PATIENCE};
 use bindery_e2e::kubernetes::Kubernetes;
+use bindery_pods::StatefulSets;
 use http::Method;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -154,6 +155,8 @@ async fn start_embedded() -> Result<Http> {
         .context("no free loopback port")?;
     let url = format!("http://{}", listener.local_addr().context("it is bound")?);
     let stop = CancellationToken::new();
+    // The real server has a controller of its own for them.
+    RUNTIME.spawn(StatefulSets::new(api.client()).run(stop.clone()));
     let serving = RUNTIME.spawn(api.serve(listener, ServeOptions::default(), stop.clone()));
     if let Ok(mut slot) = LOCAL.lock() {
         *slot = Some(Local {
