@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, bail};
-use bindery_core::{Group, Role, ServerInfo};
+use bindery_core::{Group, ServerInfo, ServerRole};
 use http::Uri;
 use tokio::net::{TcpListener, UdpSocket};
 
@@ -54,9 +54,9 @@ pub(crate) fn name_server(text: &str) -> Result<Given, String> {
         Some((cluster, text)) => (Group::named(cluster_name(cluster)?), text),
     };
     let (role, address) = match text.split_once('=') {
-        None => (Role::Primary, text),
-        Some(("primary", address)) => (Role::Primary, address),
-        Some(("secondary", address)) => (Role::Secondary, address),
+        None => (ServerRole::Primary, text),
+        Some(("primary", address)) => (ServerRole::Primary, address),
+        Some(("secondary", address)) => (ServerRole::Secondary, address),
         Some((role, address)) => {
             return Err(format!(
                 "{role:?} is no role; write primary={address} or secondary={address}"
@@ -201,10 +201,14 @@ mod tests {
     #[test]
     fn a_name_server_may_have_a_cluster_and_a_role() {
         for (text, cluster, role) in [
-            ("192.0.2.53:53", None, Role::Primary),
-            ("secondary=[::1]:53", None, Role::Secondary),
-            ("internal/192.0.2.53:53", Some("internal"), Role::Primary),
-            ("a-1/secondary=ns1:53", Some("a-1"), Role::Secondary),
+            ("192.0.2.53:53", None, ServerRole::Primary),
+            ("secondary=[::1]:53", None, ServerRole::Secondary),
+            (
+                "internal/192.0.2.53:53",
+                Some("internal"),
+                ServerRole::Primary,
+            ),
+            ("a-1/secondary=ns1:53", Some("a-1"), ServerRole::Secondary),
         ] {
             let given = name_server(text).expect(text);
             assert_eq!((given.group.name(), given.info.role), (cluster, role));

@@ -99,7 +99,7 @@ fn example(scan: &Scan) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use bindery_core::Group;
-    use bindery_core::Role;
+    use bindery_core::ServerRole;
 
     use super::*;
     use crate::folder::FolderReader;
@@ -119,7 +119,7 @@ mod tests {
             dns: vec![Listening {
                 group: Group::UNNAMED,
                 address: "[::1]:5300".parse().expect("a fixture is an address"),
-                role: Role::Primary,
+                role: ServerRole::Primary,
             }],
             dns_what: "built-in server".to_owned(),
             metrics: ([127, 0, 0, 1], 9970).into(),

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use bindery_apiserver::System;
 use bindery_bind::NamedSupervisor;
 use bindery_core::Group;
-use bindery_core::{Role, ServerInfo};
+use bindery_core::{ServerInfo, ServerRole};
 use bindery_dns::local::Replication;
 use bindery_dns::{Key, SigningClock};
 use bindery_engine::ports::{NameServer, ZoneHost};
@@ -41,7 +41,7 @@ pub(crate) struct Running {
 pub(crate) struct Listening {
     pub(crate) group: Group,
     pub(crate) address: SocketAddr,
-    pub(crate) role: Role,
+    pub(crate) role: ServerRole,
 }
 
 /// What is needed to start name servers.
@@ -117,10 +117,12 @@ async fn start_group(
     let secondary = || Replication::Secondary {
         primaries: reached(primaries),
     };
-    let primaries = primaries.iter().map(|at| (at, Role::Primary, primary()));
+    let primaries = primaries
+        .iter()
+        .map(|at| (at, ServerRole::Primary, primary()));
     let secondaries = secondaries
         .iter()
-        .map(|at| (at, Role::Secondary, secondary()));
+        .map(|at| (at, ServerRole::Secondary, secondary()));
     let mut servers = Vec::new();
     for (index, (address, role, local)) in primaries.chain(secondaries).enumerate() {
         let one = start_one(ServerSetup {

@@ -123,7 +123,7 @@ pub(crate) fn is_answer(error: &kube::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use bindery_core::{Group, Role};
+    use bindery_core::{Group, ServerRole};
     use bindery_dns::Key;
     use clap::Parser as _;
 
@@ -147,7 +147,9 @@ mod tests {
         let found = found.map_err(|problem| problem.to_string())?;
         let leader = |(group, servers): (&Group, &Vec<FoundServer>)| {
             let name = group.name().unwrap_or("-");
-            let mut primaries = servers.iter().filter(|one| one.info.role == Role::Primary);
+            let mut primaries = servers
+                .iter()
+                .filter(|one| one.info.role == ServerRole::Primary);
             let primary = primaries.next().expect("there is one");
             format!("{name} {} +{}", primary.info.address, servers.len() - 1)
         };

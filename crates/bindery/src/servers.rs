@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bindery_core::{Group, Role, ServerId, ServerInfo};
+use bindery_core::{Group, ServerId, ServerInfo, ServerRole};
 use bindery_dns::Key;
 use bindery_engine::ports::NameServer;
 use bindery_engine::{ServerHandle, Servers};
@@ -201,7 +201,10 @@ impl Known {
 /// Those that take updates are needed wherever there are servers at all.
 fn check_primaries(found: &FoundServers) -> Result<(), FileProblem> {
     let is_lacking = |servers: &Vec<FoundServer>| {
-        !servers.is_empty() && !servers.iter().any(|one| one.info.role == Role::Primary)
+        !servers.is_empty()
+            && !servers
+                .iter()
+                .any(|one| one.info.role == ServerRole::Primary)
     };
     let Some((group, _)) = found.iter().find(|(_, servers)| is_lacking(servers)) else {
         return Ok(());

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::{
     fault::{Fault, FaultKind},
     record::Serial,
-    server::{Role, ServerId, ServerInfo},
+    server::{ServerId, ServerInfo, ServerRole},
 };
 
 /// Looks that found an old serial before a secondary is told to look for news: a word of the primary
@@ -205,7 +205,7 @@ impl Fleet {
                 follower.rotation = Rotation::CatchingUp;
             }
             // Nobody writes on a secondary.
-            if info.role == Role::Primary {
+            if info.role == ServerRole::Primary {
                 follower.past = past.unwrap_or_default();
             }
             follower
@@ -317,13 +317,13 @@ impl Fleet {
         self.visits = self.visits.wrapping_add(1);
         follower.visit = Some(self.visits);
         let action = match follower.info.role {
-            Role::Primary => FollowerAction::Sync(Known {
+            ServerRole::Primary => FollowerAction::Sync(Known {
                 same: follower.copied,
                 sifted: follower.sifted.take(),
                 past: follower.past,
             }),
-            Role::Secondary if follower.attempts >= REFRESH_AFTER => FollowerAction::Refresh,
-            Role::Secondary => FollowerAction::Probe,
+            ServerRole::Secondary if follower.attempts >= REFRESH_AFTER => FollowerAction::Refresh,
+            ServerRole::Secondary => FollowerAction::Probe,
         };
         let visit = Visit {
             server: follower.info.id.clone(),
@@ -407,7 +407,7 @@ impl Fleet {
     pub fn leaders_have(&self, serial: Serial) -> bool {
         let mut leaders = self.followers.iter();
         self.has(serial)
-            && leaders.all(|one| one.info.role != Role::Primary || self.is_at(one, serial))
+            && leaders.all(|one| one.info.role != ServerRole::Primary || self.is_at(one, serial))
     }
 
     fn is_at(&self, follower: &Follower, serial: Serial) -> bool {

@@ -53,6 +53,6 @@ pub use record::{
     Caa, DataProblem, Record, RecordData, RecordKey, RecordSet, RecordType, Serial, Soa, Text,
 };
 pub use selector::{Index, LabelIndex, Selector};
-pub use server::{Role, ServerId, ServerInfo};
+pub use server::{ServerId, ServerInfo, ServerRole};
 pub use small_set::SmallSet;
 pub use stage::Stage;

@@ -4,14 +4,14 @@ use std::{fmt, sync::Arc};
 
 /// What a server does for a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
+pub enum ServerRole {
     /// It takes updates.
     Primary,
     /// It fetches the zone from primaries.
     Secondary,
 }
 
-impl Role {
+impl ServerRole {
     /// The word as it stands in a status.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -56,13 +56,13 @@ pub struct ServerInfo {
     /// Where it listens: `192.0.2.1:53`.
     pub address: Arc<str>,
     /// What it does.
-    pub role: Role,
+    pub role: ServerRole,
 }
 
 impl ServerInfo {
     /// A server that has no other name than its address.
     #[must_use]
-    pub fn at(address: &str, role: Role) -> Self {
+    pub fn at(address: &str, role: ServerRole) -> Self {
         Self {
             id: ServerId::new(address),
             address: address.into(),

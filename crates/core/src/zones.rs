@@ -50,7 +50,7 @@ pub use crate::content::ZoneContent;
 
 pub use self::{
     cuts::Cut,
-    guard::{HeldPlan, Scope},
+    guard::{HeldPlan, HeldScope},
     mending::Mended,
     noted::Noted,
     own::restored,

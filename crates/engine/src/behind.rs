@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bindery_core::{Name, Role, ServerId, ServerInfo};
+use bindery_core::{Name, ServerId, ServerInfo, ServerRole};
 
 /// How a server is, over all of its zones.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,9 @@ impl Behind {
     /// In how many zones each server is behind that does not lead them all.
     pub(crate) fn counts(&self) -> Vec<(ServerInfo, usize)> {
         let State { servers, zones, .. } = &*self.lock();
-        let first = servers.iter().position(|one| one.role == Role::Primary);
+        let first = servers
+            .iter()
+            .position(|one| one.role == ServerRole::Primary);
         let counts = servers.iter().enumerate().map(|(position, info)| {
             let behind = zones.values().filter(|one| one.contains(&info.id)).count();
             (position, info, behind)
@@ -116,9 +118,16 @@ mod tests {
     #[test]
     fn zones_are_counted_for_each_server() {
         let info = |address, role| ServerInfo::at(address, role);
-        let (one, two) = (info("one", Role::Secondary), info("two", Role::Secondary));
+        let (one, two) = (
+            info("one", ServerRole::Secondary),
+            info("two", ServerRole::Secondary),
+        );
         let behind = Behind::default();
-        behind.set_servers(vec![info("zero", Role::Primary), one.clone(), two.clone()]);
+        behind.set_servers(vec![
+            info("zero", ServerRole::Primary),
+            one.clone(),
+            two.clone(),
+        ]);
         let name = |text: &str| Name::parse(text).expect("the fixture is a name");
         let both = vec![one.id.clone(), two.id.clone()];
         behind.note(&name("a.example"), both, Vec::new());
@@ -130,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_server_is_in_rotation_when_it_answers_and_has_caught_up_everywhere() {
-        let one = ServerInfo::at("one", Role::Primary);
+        let one = ServerInfo::at("one", ServerRole::Primary);
         let behind = Behind::default();
         let zone = Name::parse("a.example").expect("the fixture is a name");
         let state = || {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use bindery_core::{Group, Role, Serial, ServerId, ServerInfo};
+use bindery_core::{Group, Serial, ServerId, ServerInfo, ServerRole};
 
 use crate::{
     completed::Completed,
@@ -57,7 +57,7 @@ impl Servers {
         server: Arc<dyn NameServer>,
         host: Option<Arc<dyn ZoneHost>>,
     ) -> Self {
-        let info = ServerInfo::at(address, Role::Primary);
+        let info = ServerInfo::at(address, ServerRole::Primary);
         let handle = ServerHandle { info, server, host };
         [handle].into_iter().collect()
     }
@@ -82,7 +82,7 @@ impl Servers {
     /// The first that takes updates.
     #[must_use]
     pub fn first_primary(&self) -> Option<&ServerHandle> {
-        self.iter().find(|one| one.info.role == Role::Primary)
+        self.iter().find(|one| one.info.role == ServerRole::Primary)
     }
 
     pub(crate) fn find(&self, id: &ServerId) -> Option<&ServerHandle> {

@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::reconcile::{Next, ROUNDS_MAX};
 use crate::state::{Progress, State};
 
-use self::plan::Plan;
+use self::plan::PublishingPlan;
 
 /// What is known of an object: what the catalog has and how far it is.
 struct Observed<'s> {
@@ -77,7 +77,9 @@ pub(crate) fn declare_known(object: &Id, ctx: &Context) {
         plan::plan(validate(observe(object, &state)))
     };
     // Of one that is being deleted it is not known yet why; until then nothing of it goes.
-    if let Plan::Submit(declarations, content) | Plan::Ask(declarations, content) = plan {
+    if let PublishingPlan::Submit(declarations, content)
+    | PublishingPlan::Ask(declarations, content) = plan
+    {
         apply::submit(object, ctx, declarations, content);
     }
 }

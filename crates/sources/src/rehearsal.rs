@@ -339,7 +339,7 @@ fn refusal(object: &Id, message: String) -> Obstacle {
 
 /// The server that everything is rehearsed on.
 fn server() -> ServerInfo {
-    ServerInfo::at("rehearsal", bindery_core::Role::Primary)
+    ServerInfo::at("rehearsal", bindery_core::ServerRole::Primary)
 }
 
 /// Why a claim would not be served; `None` where it would be, or where its zone was not read.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use bindery_core::zones::ZoneContent;
-use bindery_core::{Fault, FaultKind, Group, Name, Record, Role, ZoneKey};
+use bindery_core::{Fault, FaultKind, Group, Name, Record, ServerRole, ZoneKey};
 use bindery_dns::Key;
 use bindery_engine::ports::NameServer as _;
 use bindery_sources::Id;
@@ -176,7 +176,7 @@ fn places(inventory: &Inventory, named: &[Given]) -> Vec<Place> {
     let named = |group: &Group| {
         let mut here = named.iter().filter(|one| one.group == *group);
         let first = here.clone().next();
-        let primary = here.find(|one| one.info.role == Role::Primary);
+        let primary = here.find(|one| one.info.role == ServerRole::Primary);
         Some(primary.or(first)?.info.address.to_string())
     };
     let place = |(id, listed): (&Id, &super::listed_object::ListedObject)| {

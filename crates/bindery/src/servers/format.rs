@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use bindery_core::{Group, Role, ServerId, ServerInfo};
+use bindery_core::{Group, ServerId, ServerInfo, ServerRole};
 use serde::Deserialize;
 use serde_saphyr::{Options, Spanned};
 
@@ -168,7 +168,7 @@ fn add_cluster(content: &mut ServersFile, field: String, text: ClusterText) -> R
     }
     let (group, field, _) = place;
     let own = &content.servers[before..];
-    if !own.is_empty() && own.iter().all(|one| one.info.role == Role::Secondary) {
+    if !own.is_empty() && own.iter().all(|one| one.info.role == ServerRole::Secondary) {
         let text = format!(
             "names no primary of {group}, so nobody could take updates; give one of them the role primary"
         );
@@ -196,7 +196,7 @@ fn add_server(
     let checked = address::host_and_port(&text.address.value);
     let address = checked.map_err(|text| (at, format!("{field}.address"), text))?;
     let role = match &text.role {
-        None => Role::Primary,
+        None => ServerRole::Primary,
         Some(role) => {
             read_role(role).map_err(|(line, text)| (line, format!("{field}.role"), text))?
         }
@@ -220,10 +220,10 @@ fn add_server(
     Ok(())
 }
 
-fn read_role(role: &Spanned<String>) -> Result<Role, (u64, String)> {
+fn read_role(role: &Spanned<String>) -> Result<ServerRole, (u64, String)> {
     match &*role.value {
-        "primary" => Ok(Role::Primary),
-        "secondary" => Ok(Role::Secondary),
+        "primary" => Ok(ServerRole::Primary),
+        "secondary" => Ok(ServerRole::Secondary),
         other => {
             let text = format!("{other:?} is no role; write primary or secondary");
             Err((role.referenced.line(), text))

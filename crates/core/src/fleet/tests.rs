@@ -11,22 +11,22 @@ fn at(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-fn info(index: usize, role: Role) -> ServerInfo {
+fn info(index: usize, role: ServerRole) -> ServerInfo {
     ServerInfo::at(&format!("192.0.2.{index}:53"), role)
 }
 
-fn of(roles: &[Role]) -> Fleet {
+fn of(roles: &[ServerRole]) -> Fleet {
     let infos = roles.iter().enumerate();
     let infos: Vec<_> = infos.map(|(index, role)| info(index, *role)).collect();
     Fleet::new(&infos)
 }
 
 fn fleet() -> Fleet {
-    of(&[Role::Primary, Role::Secondary])
+    of(&[ServerRole::Primary, ServerRole::Secondary])
 }
 
 fn id(index: usize) -> ServerId {
-    info(index, Role::Primary).id
+    info(index, ServerRole::Primary).id
 }
 
 fn down() -> Fault {
@@ -73,7 +73,7 @@ fn every_follower_is_visited_once_at_a_time_until_it_has_the_serial() {
 
 #[test]
 fn waiting_grows_to_a_bound_and_begins_anew_with_a_new_serial() {
-    let mut fleet = of(&[Role::Secondary]);
+    let mut fleet = of(&[ServerRole::Secondary]);
     fleet.aim(Serial(5), at(0));
     for round in 0..40 {
         let now = at(10_000 * round);
@@ -107,7 +107,7 @@ fn a_follower_that_is_ahead_is_noticed() {
 
 #[test]
 fn a_laggard_is_named_after_a_grace() {
-    let mut fleet = of(&[Role::Secondary]);
+    let mut fleet = of(&[ServerRole::Secondary]);
     fleet.aim(Serial(5), at(0));
     let (visit, _) = next(&mut fleet, at(0)).expect("it is due");
     fleet.complete(&visit, Ok(Serial(4)), &PACE, at(10));
@@ -166,9 +166,9 @@ fn an_answer_counts_for_no_other_server() {
     let (late, _) = next(&mut fleet, at(0)).expect("it is due");
     let moved = ServerInfo {
         address: "192.0.2.9:53".into(),
-        ..info(0, Role::Primary)
+        ..info(0, ServerRole::Primary)
     };
-    fleet.set_servers([&moved, &info(1, Role::Secondary)], None, at(1));
+    fleet.set_servers([&moved, &info(1, ServerRole::Secondary)], None, at(1));
     fleet.complete(&late, Ok(Serial(5)), &PACE, at(2));
     let states: Vec<_> = fleet.states().collect();
     assert_eq!(
@@ -177,7 +177,7 @@ fn an_answer_counts_for_no_other_server() {
     );
     visit_all(&mut fleet, Serial(5), at(3));
     assert!(fleet.is_current());
-    fleet.set_servers([&info(1, Role::Secondary)], None, at(4));
+    fleet.set_servers([&info(1, ServerRole::Secondary)], None, at(4));
     assert_eq!(fleet.states().count(), 1);
     assert!(fleet.is_current(), "what is known of it stays known");
 }
@@ -187,7 +187,7 @@ fn a_leader_that_follows_is_not_taken_for_a_server_that_always_did() {
     let mut fleet = fleet();
     fleet.aim(Serial(5), at(0));
     visit_all(&mut fleet, Serial(5), at(0));
-    let former = info(7, Role::Primary);
+    let former = info(7, ServerRole::Primary);
     let past = Past::Led(Serial(5));
     fleet.change_leader(&id(0), Some((&former, past)), at(1));
     fleet.aim(Serial(1_006), at(2));
@@ -222,7 +222,7 @@ fn visit(fleet: &mut Fleet, result: Result<Serial, Fault>, now: Duration) -> Fol
 
 #[test]
 fn what_a_follower_had_before_the_leader_fell_back_proves_nothing() {
-    let mut fleet = of(&[Role::Primary]);
+    let mut fleet = of(&[ServerRole::Primary]);
     let sync = |same| {
         FollowerAction::Sync(Known {
             same,
@@ -243,7 +243,7 @@ fn what_a_follower_had_before_the_leader_fell_back_proves_nothing() {
 
 #[test]
 fn all_is_well_only_when_every_follower_has_what_the_leader_has() {
-    let mut fleet = of(&[Role::Secondary, Role::Secondary]);
+    let mut fleet = of(&[ServerRole::Secondary, ServerRole::Secondary]);
     fleet.aim(Serial(5), at(0));
     let (first, _) = next(&mut fleet, at(0)).expect("one is due");
     let (second, _) = next(&mut fleet, at(0)).expect("so is the other");

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use crate::{
         record::{RecordKey, RecordType, Serial},
-        server::{Role, ServerInfo},
+        server::{ServerInfo, ServerRole},
     };
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
     /// An open zone of which everything is known.
     fn serving() -> Zone {
         let mut zone = Zone {
-            leader: Some(ServerInfo::at("192.0.2.1:53", Role::Primary)),
+            leader: Some(ServerInfo::at("192.0.2.1:53", ServerRole::Primary)),
             serial: Some(Serial(1)),
             ..Zone::default()
         };

@@ -66,7 +66,7 @@ pub(super) struct Guard {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldPlan {
     /// What it would take away.
-    pub scope: Scope,
+    pub scope: HeldScope,
     /// What stands for exactly this plan.
     pub digest: String,
     /// How many record sets it would remove.
@@ -83,7 +83,7 @@ pub struct HeldPlan {
 
 /// What a plan that is held would take away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum HeldScope {
     /// Record sets.
     Sets,
     /// The zone with everything in it.
@@ -169,7 +169,7 @@ impl Zone {
             return None;
         }
         Some(HeldPlan {
-            scope: Scope::Sets,
+            scope: HeldScope::Sets,
             digest: self.guard.digest(),
             removals: held.len(),
             total: self.children.all_actual().len(),

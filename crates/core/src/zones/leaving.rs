@@ -8,7 +8,7 @@ use std::{
 use sha2::{Digest, Sha256};
 
 use super::{
-    HeldPlan, Hosting, Scope, Zone, Zones,
+    HeldPlan, HeldScope, Hosting, Zone, Zones,
     guard::{SHOWN_MAX, WINDOW, short},
     protocol::Going,
 };
@@ -120,7 +120,7 @@ impl Zone {
         // What others wrote is declared nowhere, so it is shown first.
         lost.sort_by_key(|key| !is_foreign(key));
         Some(HeldPlan {
-            scope: Scope::Zone,
+            scope: HeldScope::Zone,
             digest: short(&hasher.finalize()),
             removals: lost.len(),
             total: self.children.all_actual().len(),

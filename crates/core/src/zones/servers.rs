@@ -11,7 +11,7 @@ use crate::{
     fault::{Fault, FaultKind},
     fleet::Past,
     name::Name,
-    server::{Role, ServerId, ServerInfo},
+    server::{ServerId, ServerInfo, ServerRole},
     tracker::Phase,
 };
 
@@ -226,7 +226,7 @@ impl Zones {
     fn choose<'a>(&'a self, zone: &'a Zone) -> Option<&'a ServerInfo> {
         let mut primaries = self
             .servers_of(zone)
-            .filter(|one| one.role == Role::Primary);
+            .filter(|one| one.role == ServerRole::Primary);
         let present = zone.leader.as_ref();
         let present = present.and_then(|leader| primaries.clone().find(|one| *one == leader));
         if let Some(present) = present

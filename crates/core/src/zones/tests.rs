@@ -30,7 +30,7 @@ use crate::{
     delta::Delta,
     fleet::{FollowerAction, FollowerTask},
     guard::WritePolicy,
-    server::{Role, ServerId, ServerInfo},
+    server::{ServerId, ServerInfo, ServerRole},
 };
 
 const ZONE: &str = "example.com.";
@@ -57,7 +57,7 @@ struct World {
 impl World {
     fn new() -> Self {
         Self {
-            zones: Zones::new(Limits::default(), servers(&[Role::Primary])),
+            zones: Zones::new(Limits::default(), servers(&[ServerRole::Primary])),
             serials: BTreeMap::new(),
             others: None,
             extras: None,
@@ -266,7 +266,7 @@ fn failed(step: Step, fault: &Fault) -> Completion {
 }
 
 /// Servers of these roles, the first of which leads.
-fn servers(roles: &[Role]) -> Vec<ServerInfo> {
+fn servers(roles: &[ServerRole]) -> Vec<ServerInfo> {
     let infos = roles.iter().enumerate();
     let info = |(index, role)| ServerInfo::at(&format!("192.0.2.{}:53", index + 1), role);
     infos.map(|(index, role)| info((index, *role))).collect()

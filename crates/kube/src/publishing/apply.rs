@@ -5,7 +5,7 @@ use bindery_engine::work::{Requeue, WorkKey as _};
 use bindery_sources::{Id, Meta, MetadataPatch};
 use tokio::time::Instant;
 
-use super::plan::Plan;
+use super::plan::PublishingPlan;
 use super::report::Report;
 use crate::context::Context;
 use crate::deletions::note_cause;
@@ -15,15 +15,19 @@ use crate::state::Submission;
 /// Carries out what is to be done.
 ///
 /// Cancellation: a patch on its way is applied or not; the next round sees which.
-pub(super) async fn apply(object: &Id, ctx: &Context, plan: Plan) -> Applied<Box<Report>> {
+pub(super) async fn apply(
+    object: &Id,
+    ctx: &Context,
+    plan: PublishingPlan,
+) -> Applied<Box<Report>> {
     match plan {
-        Plan::Forget => {
+        PublishingPlan::Forget => {
             let zones = ctx.state().forget(object);
             ctx.engine.forget(object);
             ctx.push_all(zones.iter().cloned());
             Applied::Nothing
         }
-        Plan::CleanUp(patch) => {
+        PublishingPlan::CleanUp(patch) => {
             if let Some(requeue) = tamper_backoff(object, ctx) {
                 return Applied::Waits(requeue);
             }
@@ -33,20 +37,20 @@ pub(super) async fn apply(object: &Id, ctx: &Context, plan: Plan) -> Applied<Box
             }
             write_metadata(object, ctx, &patch).await
         }
-        Plan::WriteMetadata(patch) => match tamper_backoff(object, ctx) {
+        PublishingPlan::WriteMetadata(patch) => match tamper_backoff(object, ctx) {
             Some(requeue) => Applied::Waits(requeue),
             None => write_metadata(object, ctx, &patch).await,
         },
-        Plan::Ask(..) => match note_cause(object, ctx).await {
+        PublishingPlan::Ask(..) => match note_cause(object, ctx).await {
             Ok(()) => Applied::Changed,
             Err(error) => Applied::Failed(error),
         },
-        Plan::Submit(declarations, content) => {
+        PublishingPlan::Submit(declarations, content) => {
             submit(object, ctx, declarations, content);
             Applied::Changed
         }
-        Plan::Report(report) => Applied::ToReport(report),
-        Plan::Rest => Applied::Nothing,
+        PublishingPlan::Report(report) => Applied::ToReport(report),
+        PublishingPlan::Rest => Applied::Nothing,
     }
 }
 

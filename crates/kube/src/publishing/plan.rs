@@ -11,7 +11,7 @@ use super::report::Report;
 use crate::state::Submission;
 
 /// What is to be done next.
-pub(super) enum Plan {
+pub(super) enum PublishingPlan {
     /// It is gone, and nothing is left of it.
     Forget,
     /// Its metadata has to be written before anything else.
@@ -29,9 +29,9 @@ pub(super) enum Plan {
 }
 
 /// What is to be done next for an object.
-pub(super) fn plan(valid: Option<Valid<'_>>) -> Plan {
+pub(super) fn plan(valid: Option<Valid<'_>>) -> PublishingPlan {
     let Some(valid) = valid else {
-        return Plan::Forget;
+        return PublishingPlan::Forget;
     };
     let (meta, progress) = (valid.observed.meta, valid.observed.progress);
     let submission = progress.map_or(Submission::Nothing, |progress| progress.submission);
@@ -39,29 +39,39 @@ pub(super) fn plan(valid: Option<Valid<'_>>) -> Plan {
     let is_withdrawn = progress.is_some_and(|progress| progress.withdrawn);
     let receipt = progress.and_then(|progress| progress.receipt.clone());
     match (&valid.decision.next, submission) {
-        (NextAct::WriteMetadata(patch), _) => Plan::WriteMetadata(patch.clone()),
-        (NextAct::AwaitAuthor, Submission::Withheld(reported)) if reported == content => Plan::Rest,
-        (NextAct::AwaitAuthor, _) => Plan::Report(Box::new(Report::withheld(valid, content))),
+        (NextAct::WriteMetadata(patch), _) => PublishingPlan::WriteMetadata(patch.clone()),
+        (NextAct::AwaitAuthor, Submission::Withheld(reported)) if reported == content => {
+            PublishingPlan::Rest
+        }
+        (NextAct::AwaitAuthor, _) => {
+            PublishingPlan::Report(Box::new(Report::withheld(valid, content)))
+        }
         (NextAct::Declare(declarations), _) if is_unsaid(declarations) => {
-            Plan::Ask(declarations.clone(), content)
+            PublishingPlan::Ask(declarations.clone(), content)
         }
         (NextAct::Declare(_), Submission::Declared(declared)) if declared == content => {
             match (receipt, meta.map(|meta| meta.life)) {
                 // What vanished has no status; it is only waited for.
-                (_, None) if is_withdrawn => Plan::Forget,
-                (_, None) => Plan::Rest,
+                (_, None) if is_withdrawn => PublishingPlan::Forget,
+                (_, None) => PublishingPlan::Rest,
                 (Some(receipt), Some(_)) => {
-                    Plan::Report(Box::new(Report::received(valid, content, receipt)))
+                    PublishingPlan::Report(Box::new(Report::received(valid, content, receipt)))
                 }
                 (None, Some(life)) => match &valid.decision.cleanup {
-                    Some(_) if valid.observed.is_out_of_sight(&valid.decision) => Plan::Rest,
-                    Some(patch) if is_withdrawn => Plan::CleanUp(patch.clone()),
-                    Some(_) | None if life == Life::Deleting => Plan::Rest,
-                    Some(_) | None => Plan::Report(Box::new(Report::early(valid, content))),
+                    Some(_) if valid.observed.is_out_of_sight(&valid.decision) => {
+                        PublishingPlan::Rest
+                    }
+                    Some(patch) if is_withdrawn => PublishingPlan::CleanUp(patch.clone()),
+                    Some(_) | None if life == Life::Deleting => PublishingPlan::Rest,
+                    Some(_) | None => {
+                        PublishingPlan::Report(Box::new(Report::early(valid, content)))
+                    }
                 },
             }
         }
-        (NextAct::Declare(declarations), _) => Plan::Submit(declarations.clone(), content),
+        (NextAct::Declare(declarations), _) => {
+            PublishingPlan::Submit(declarations.clone(), content)
+        }
     }
 }
 

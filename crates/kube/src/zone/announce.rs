@@ -6,7 +6,7 @@ use bindery_sources::{Id, Precedence};
 
 use super::apply::declare;
 use super::observe::{Observed, ZoneRequest, observe};
-use super::plan::{Plan, plan, validate};
+use super::plan::{ZonePlan, plan, validate};
 use crate::context::Context;
 use crate::state::State;
 
@@ -36,8 +36,12 @@ pub(crate) fn declare_recorded(ctx: &Context) {
                 }
             };
             match valid.0.leave().unwrap_or_else(|| plan(&valid)) {
-                Plan::Declare(zone, what) => declare(&object, ctx, &valid.0, (zone, what)),
-                Plan::Write(_) | Plan::Ask | Plan::Note(_) | Plan::Report | Plan::Rest => {
+                ZonePlan::Declare(zone, what) => declare(&object, ctx, &valid.0, (zone, what)),
+                ZonePlan::Write(_)
+                | ZonePlan::Ask
+                | ZonePlan::Note(_)
+                | ZonePlan::Report
+                | ZonePlan::Rest => {
                     announce(&object, ctx, &valid.0);
                     break;
                 }

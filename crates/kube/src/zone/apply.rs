@@ -10,7 +10,7 @@ use bindery_engine::work::Requeue;
 use bindery_sources::{Id, Meta, MetadataPatch};
 
 use super::observe::{Observed, ZoneRequest};
-use super::plan::{Plan, Valid};
+use super::plan::{Valid, ZonePlan};
 use super::report::write_report;
 use super::{Note, hosts};
 use crate::cluster::Error;
@@ -25,22 +25,22 @@ pub(super) async fn apply(
     object: &Id,
     ctx: &Context,
     Valid(observed): Valid,
-    plan: Plan,
+    plan: ZonePlan,
 ) -> Applied<Box<Observed>> {
     let done = match plan {
-        Plan::Write(zones) => write(object, ctx, &observed.meta, &zones).await,
-        Plan::Ask => ask(object, ctx).await,
-        Plan::Declare(zone, request) => {
+        ZonePlan::Write(zones) => write(object, ctx, &observed.meta, &zones).await,
+        ZonePlan::Ask => ask(object, ctx).await,
+        ZonePlan::Declare(zone, request) => {
             declare(object, ctx, &observed, (zone, request));
             Ok(())
         }
-        Plan::Note(noted) => match note(object, ctx, &observed, noted).await {
+        ZonePlan::Note(noted) => match note(object, ctx, &observed, noted).await {
             Ok(Some(requeue)) => return Applied::Waits(requeue),
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         },
-        Plan::Report => return Applied::ToReport(observed),
-        Plan::Rest => return Applied::Nothing,
+        ZonePlan::Report => return Applied::ToReport(observed),
+        ZonePlan::Rest => return Applied::Nothing,
     };
     match done {
         Ok(()) => Applied::Changed,

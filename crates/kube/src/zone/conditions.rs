@@ -1,7 +1,7 @@
 //! What a zone's status says.
 
 use bindery_api::info;
-use bindery_core::zones::{HeldPlan, Scope, ZoneState};
+use bindery_core::zones::{HeldPlan, HeldScope, ZoneState};
 use bindery_core::{
     Condition, ConditionStatus, ConditionType, Fault, FaultKind, Moment, ObjectRef, Problem,
     Reason, ZoneKey,
@@ -130,13 +130,13 @@ fn held(zone: &ZoneKey, plan: &HeldPlan, observed: &Observed) -> String {
     };
     let sets = format!("{}{more}", sets.join(", "));
     let what = match plan.scope {
-        Scope::Sets => format!(
+        HeldScope::Sets => format!(
             "removing {} of {} record sets is held{}: {sets}",
             plan.removals,
             plan.total,
             along(plan)
         ),
-        Scope::Zone => format!(
+        HeldScope::Zone => format!(
             "{}, so {zone} is kept and served with its {} record sets, {} of which Bindery did not \
              write: {sets}",
             why(zone, plan, observed),

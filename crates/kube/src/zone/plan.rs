@@ -13,7 +13,7 @@ use super::observe::{Observed, ZoneRequest};
 pub(super) struct Valid(pub(super) Box<Observed>);
 
 /// What is to be done next.
-pub(super) enum Plan {
+pub(super) enum ZonePlan {
     /// Before a zone is touched, its object says so, and after it is gone no longer.
     Write(BTreeSet<ZoneKey>),
     /// How its deletion came about has to be asked.
@@ -44,22 +44,22 @@ pub(super) fn validate(observed: Observed) -> Result<Valid, Box<Observed>> {
 }
 
 /// What is to be done next for a zone object.
-pub(super) fn plan(Valid(observed): &Valid) -> Plan {
+pub(super) fn plan(Valid(observed): &Valid) -> ZonePlan {
     let meta = &observed.meta;
     let written: BTreeSet<ZoneKey> = meta.owned_zones().into_iter().collect();
     if meta.life == Life::Deleting && !meta.has_finalizer {
-        return Plan::Rest;
+        return ZonePlan::Rest;
     }
     let has_left = observed
         .former()
         .any(|(_, owned)| owned.successor.is_none());
     if meta.life == Life::Deleting && observed.cause.is_none() && has_left {
-        return Plan::Ask;
+        return ZonePlan::Ask;
     }
     if meta.life == Life::Deleting && meta.abandoned {
         // Its author says not to wait for servers; what is left is still tried, as far as it may go.
         let left = observed.leave();
-        return left.unwrap_or_else(|| Plan::Write(BTreeSet::new()));
+        return left.unwrap_or_else(|| ZonePlan::Write(BTreeSet::new()));
     }
     // What is gone is not written down again: the write that says so may have failed a moment ago.
     let left = observed.former().filter(|(_, owned)| !owned.is_done());
@@ -67,33 +67,33 @@ pub(super) fn plan(Valid(observed): &Valid) -> Plan {
     let left: BTreeSet<ZoneKey> = left.cloned().collect();
     if let Some(wanted) = &observed.wanted {
         if !meta.has_finalizer || !meta.is_recorded() || !observed.zones.contains_key(wanted) {
-            return Plan::Write(left);
+            return ZonePlan::Write(left);
         }
         let declared = observed.owned().and_then(|owned| owned.declared.clone());
         if declared != Some(observed.request()) {
-            return Plan::Declare(wanted.clone(), observed.request());
+            return ZonePlan::Declare(wanted.clone(), observed.request());
         }
         if let Some(noted) = observed.to_note() {
-            return Plan::Note(noted);
+            return ZonePlan::Note(noted);
         }
     }
     if let Some(plan) = observed.leave() {
         return plan;
     }
     if left != written || left.is_empty() == meta.has_finalizer || !meta.is_recorded() {
-        return Plan::Write(left);
+        return ZonePlan::Write(left);
     }
-    Plan::Report
+    ZonePlan::Report
 }
 
 impl Observed {
     /// What is to be done next about those: the engine lets them go, or holds them.
-    pub(super) fn leave(&self) -> Option<Plan> {
+    pub(super) fn leave(&self) -> Option<ZonePlan> {
         self.former().find_map(|(zone, owned)| {
             let removal = self.removal(zone);
             let is_ours = owned.successor.is_none() && owned.config.is_some();
             (is_ours && !owned.is_done() && owned.declared.as_ref() != Some(&removal))
-                .then(|| Plan::Declare(zone.clone(), removal))
+                .then(|| ZonePlan::Declare(zone.clone(), removal))
         })
     }
 
@@ -210,7 +210,7 @@ mod tests {
             serial_floor: SerialFloor::New,
             zones,
         };
-        let Plan::Write(written) = plan(&Valid(Box::new(observed))) else {
+        let ZonePlan::Write(written) = plan(&Valid(Box::new(observed))) else {
             unreachable!("the annotation is to be written");
         };
         assert_eq!(written, BTreeSet::from([there]));

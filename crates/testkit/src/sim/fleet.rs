@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bindery_core::{Group, Role, ServerId, ServerInfo};
+use bindery_core::{Group, ServerId, ServerInfo, ServerRole};
 use bindery_engine::{ServerHandle, Servers};
 use bindery_kube::Management;
 use tokio::time::Instant;
@@ -54,9 +54,9 @@ impl World {
         let known = all.filter(|(_, (server, _))| server.absence() != Absence::Out);
         let handle = |(index, (server, place)): (usize, (&FakeNameServer, &ServerPlace))| {
             let role = if index == SECONDARY {
-                Role::Secondary
+                ServerRole::Secondary
             } else {
-                Role::Primary
+                ServerRole::Primary
             };
             ServerHandle {
                 info: ServerInfo {

@@ -13,7 +13,7 @@ use std::{
 
 use bindery_core::{
     Adoption, Claim, Declaration, Group, GroupDeclaration, Id, Kind, Name, ObjectRef, Ownership,
-    Record, RecordKey, Role, ServerInfo, ZoneKey,
+    Record, RecordKey, ServerInfo, ServerRole, ZoneKey,
     guard::WritePolicy,
     zones::{ClaimStatus, Going, Hosting, Limits, Receipt, SerialFloor, Tenancy, ZoneDeclaration},
 };
@@ -278,7 +278,7 @@ async fn stopping_waits_for_the_update_on_its_way() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_lacks_a_zone_is_counted_as_behind_until_the_zone_goes() {
-    let info = ServerInfo::at("192.0.2.54:53", Role::Secondary);
+    let info = ServerInfo::at("192.0.2.54:53", ServerRole::Secondary);
     let station = ServerHandle {
         info: info.clone(),
         server: Arc::new(FakeNameServer::default()),
@@ -306,7 +306,7 @@ async fn a_server_that_lacks_a_zone_is_counted_as_behind_until_the_zone_goes() {
 async fn a_secondary_that_lacks_a_zone_is_handed_what_the_lead_has() {
     let follower = FakeNameServer::default();
     let station = ServerHandle {
-        info: ServerInfo::at("192.0.2.54:53", Role::Secondary),
+        info: ServerInfo::at("192.0.2.54:53", ServerRole::Secondary),
         server: Arc::new(follower.clone()),
         host: Some(Arc::new(follower.clone())),
     };
@@ -327,7 +327,7 @@ async fn the_same_serial_by_chance_is_not_taken_for_the_same_zone() {
     let follower = FakeNameServer::default();
     follower.add_zone(&zone(), &[soa(), stray.parse().expect("a record")]);
     let station = ServerHandle {
-        info: ServerInfo::at("192.0.2.54:53", Role::Primary),
+        info: ServerInfo::at("192.0.2.54:53", ServerRole::Primary),
         server: Arc::new(follower.clone()),
         host: None,
     };

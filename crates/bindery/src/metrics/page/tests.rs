@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bindery_apiserver::Options;
 use bindery_core::{Moment, zones::Limits};
-use bindery_core::{Role, ServerInfo};
+use bindery_core::{ServerInfo, ServerRole};
 use bindery_engine::{ServerHandle, Servers};
 use bindery_kube::{Clock, Controllers, Settings};
 use tower::{Service as _, ServiceExt as _};
@@ -37,8 +37,8 @@ fn sources(api: &EmbeddedApi, client: kube::Client) -> (Sources, Vec<bindery_kub
         server: Arc::new(bindery_dns::Server::new("192.0.2.53:53", None)),
         host: None,
     };
-    let primary = handle("192.0.2.53:53", Role::Primary);
-    let secondary = handle("192.0.2.54:53", Role::Secondary);
+    let primary = handle("192.0.2.53:53", ServerRole::Primary);
+    let secondary = handle("192.0.2.54:53", ServerRole::Secondary);
     let servers: Servers = [primary, secondary].into_iter().collect();
     let (engine, _running) = Engine::start(servers.alone(), Limits::default(), &stop);
     let controllers = Controllers {

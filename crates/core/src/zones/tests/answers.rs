@@ -52,7 +52,7 @@ fn missing() -> Fault {
 /// A world at rest, with limits of its own.
 fn with_limits(limits: Limits) -> World {
     let mut world = World {
-        zones: Zones::new(limits, servers(&[Role::Primary])),
+        zones: Zones::new(limits, servers(&[ServerRole::Primary])),
         ..World::new()
     };
     world.server.insert(name(ZONE), content(""));
@@ -392,7 +392,7 @@ fn edits_are_not_counted_as_removed() {
 
 #[test]
 fn a_zone_is_opening_until_every_server_has_it_and_a_withdrawal_waits_as_well() {
-    let mut world = with_followers(&[Role::Secondary, Role::Secondary]);
+    let mut world = with_followers(&[ServerRole::Secondary, ServerRole::Secondary]);
     world.serials.insert(server(2), Ok(Serial(3)));
     world.zones.declare_zone(served(APEX));
     world.zones.declare(declare("www", 1, WWW, ""));
@@ -428,7 +428,7 @@ fn a_zone_is_opening_until_every_server_has_it_and_a_withdrawal_waits_as_well() 
 
 #[test]
 fn a_server_that_is_behind_is_looked_at_within_milliseconds() {
-    let mut world = with_followers(&[Role::Secondary]);
+    let mut world = with_followers(&[ServerRole::Secondary]);
     world.zones.declare_zone(served(APEX));
     world.pass(Duration::from_secs(5));
     world
@@ -443,7 +443,7 @@ fn a_server_that_is_behind_is_looked_at_within_milliseconds() {
 #[test]
 fn other_servers_are_left_alone_while_the_leader_has_not_what_it_had() {
     // It lost the zone: what others have may be all that is left.
-    let mut world = with_followers(&[Role::Primary]);
+    let mut world = with_followers(&[ServerRole::Primary]);
     world.zones.declare_zone(served(APEX));
     world.pass(Duration::from_secs(5));
     world.server.clear();
@@ -453,7 +453,7 @@ fn other_servers_are_left_alone_while_the_leader_has_not_what_it_had() {
         assert!(!is_known || !matches!(step, Some(Step::Follow(_))));
     });
     // It fell back, and they are being asked.
-    let mut world = with_followers(&[Role::Primary]);
+    let mut world = with_followers(&[ServerRole::Primary]);
     world.server.insert(name(ZONE), content(APEX));
     world.zones.declare_zone(ZoneDeclaration {
         serial_floor: SerialFloor::Told(Serial(49)),
@@ -469,7 +469,7 @@ fn other_servers_are_left_alone_while_the_leader_has_not_what_it_had() {
 #[test]
 fn questions_become_fewer_where_there_are_many_zones() {
     let pace = |count: usize| {
-        let mut world = with_followers(&[Role::Secondary, Role::Secondary]);
+        let mut world = with_followers(&[ServerRole::Secondary, ServerRole::Secondary]);
         for number in 0..count {
             world.zones.declare_zone(ZoneDeclaration {
                 zone: name(&format!("zone{number}.example.")),

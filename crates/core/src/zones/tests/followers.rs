@@ -7,8 +7,8 @@ pub(super) const APEX: &str = "example.com. 60 IN SOA ns1.example.com. admin.exa
                     example.com. 60 IN NS ns1.example.com.\n\
                     ns1.example.com. 60 IN A 192.0.2.53";
 
-pub(super) fn with_followers(roles: &[Role]) -> World {
-    let roles: Vec<Role> = [Role::Primary].iter().chain(roles).copied().collect();
+pub(super) fn with_followers(roles: &[ServerRole]) -> World {
+    let roles: Vec<ServerRole> = [ServerRole::Primary].iter().chain(roles).copied().collect();
     World {
         zones: Zones::new(Limits::default(), servers(&roles)),
         ..World::new()
@@ -48,7 +48,7 @@ pub(super) fn state(world: &World) -> ZoneState {
 
 #[test]
 fn a_set_is_programmed_only_when_every_server_has_it() {
-    let mut world = with_followers(&[Role::Secondary]);
+    let mut world = with_followers(&[ServerRole::Secondary]);
     world.zones.declare_zone(served(APEX));
     world.pass(Duration::from_secs(5));
     assert_eq!(state(&world), ZoneState::Ready);
@@ -74,7 +74,7 @@ fn a_set_is_programmed_only_when_every_server_has_it() {
 
 #[test]
 fn from_a_zone_of_others_our_records_go_on_every_primary_before_it_is_let_go() {
-    let mut world = with_followers(&[Role::Primary]);
+    let mut world = with_followers(&[ServerRole::Primary]);
     world.server.insert(name(ZONE), content(APEX));
     world
         .zones
@@ -101,7 +101,7 @@ fn from_a_zone_of_others_our_records_go_on_every_primary_before_it_is_let_go() {
 
 #[test]
 fn a_server_that_fails_for_a_moment_is_not_told_of() {
-    let mut world = with_followers(&[Role::Primary]);
+    let mut world = with_followers(&[ServerRole::Primary]);
     world.zones.declare_zone(served(APEX));
     world.zones.declare(declare("www", 1, WWW, ""));
     let fault = Fault::new(FaultKind::Unreachable, "connection refused");
@@ -115,7 +115,7 @@ fn a_server_that_fails_for_a_moment_is_not_told_of() {
 
 #[test]
 fn the_lead_goes_beyond_a_server_that_is_ahead() {
-    let mut world = with_followers(&[Role::Secondary]);
+    let mut world = with_followers(&[ServerRole::Secondary]);
     world.serials.insert(server(1), Ok(Serial(41)));
     world.zones.declare_zone(served(APEX));
     world.pass(Duration::from_millis(100));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::zones::{Going, HeldPlan, Noted, Scope};
+use crate::zones::{Going, HeldPlan, HeldScope, Noted};
 
 const APEX: &str = "\
     example.com. 60 IN SOA ns1.example.com. admin.example.com. 1 60 60 60 60\n\
@@ -66,7 +66,7 @@ fn a_zone_with_data_in_it_goes_only_by_its_authors_word() {
         let Some(plan) = held else {
             continue;
         };
-        assert_eq!(plan.scope, Scope::Zone);
+        assert_eq!(plan.scope, HeldScope::Zone);
         assert_eq!(plan.foreign, usize::from(!theirs.is_empty()));
         assert_eq!(plan.removals, 1 + plan.foreign);
         let named = ZoneDeclaration {
@@ -383,7 +383,7 @@ fn is_made_again(world: &mut World, declaration: ZoneDeclaration) -> bool {
 
 #[test]
 fn a_zone_that_is_to_go_and_is_missing_is_made_only_to_ask_other_servers() {
-    let secondary = [Role::Secondary];
+    let secondary = [ServerRole::Secondary];
     let with_secondary = || followers::with_followers(&secondary);
     let empty = || ZoneDeclaration {
         going: Some(Going::Asked),

@@ -157,7 +157,7 @@ fn drift_is_noticed_by_the_serial_and_repaired() {
 #[test]
 fn a_line_in_a_zone_that_is_not_declared_yet_is_not_taken_for_gone() {
     let mut world = World::with_zone(WWW);
-    world.zones = Zones::new(Limits::default(), servers(&[Role::Primary]));
+    world.zones = Zones::new(Limits::default(), servers(&[ServerRole::Primary]));
     world.zones.await_zone(&name(ZONE));
     world.zones.declare(declare("www", 1, "", WWW));
     world.settle();

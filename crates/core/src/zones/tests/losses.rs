@@ -228,7 +228,7 @@ fn a_zone_that_vanishes_comes_back_with_what_others_wrote() {
 
 #[test]
 fn what_another_server_still_has_is_put_back_after_a_restart() {
-    let mut world = with_followers(&[Role::Secondary]);
+    let mut world = with_followers(&[ServerRole::Secondary]);
     world.server.insert(name(ZONE), content(APEX));
     let newer = format!("{}\n{THEIRS}\n{API}", APEX.replace(" 7 60", " 49 60"));
     world.others = Some(content(&newer));
@@ -245,7 +245,7 @@ fn what_another_server_still_has_is_put_back_after_a_restart() {
 #[test]
 fn what_the_newest_version_elsewhere_does_not_have_is_not_brought_back_by_an_older_one() {
     let restart = |newer: u32| {
-        let mut world = with_followers(&[Role::Primary]);
+        let mut world = with_followers(&[ServerRole::Primary]);
         let older = content(&format!("{APEX}\n{THEIRS}\n{API}"));
         world.server.insert(name(ZONE), older);
         let newest = APEX.replace(" 7 60", &format!(" {newer} 60"));
@@ -263,7 +263,7 @@ fn what_the_newest_version_elsewhere_does_not_have_is_not_brought_back_by_an_old
 
 #[test]
 fn no_server_is_given_what_a_fallen_leader_has_before_that_is_beyond() {
-    let mut world = with_followers(&[Role::Primary]);
+    let mut world = with_followers(&[ServerRole::Primary]);
     world.server.insert(name(ZONE), content(APEX));
     world.zones.declare(declare("www", 1, WWW, ""));
     world.zones.declare_zone(with_floor(49));
@@ -305,7 +305,7 @@ fn a_leader_on_its_way_up_is_fallen_for_the_next_process_too() {
 
 #[test]
 fn nothing_is_ready_while_another_server_has_an_older_version_with_a_newer_serial() {
-    let mut world = with_followers(&[Role::Secondary]);
+    let mut world = with_followers(&[ServerRole::Secondary]);
     world.server.insert(name(ZONE), content(APEX));
     world.serials.insert(server(1), Ok(Serial(50)));
     world.zones.declare_zone(served(APEX));
@@ -322,7 +322,7 @@ fn nothing_is_ready_while_another_server_has_an_older_version_with_a_newer_seria
 
 #[test]
 fn what_others_wrote_on_a_second_primary_is_kept_on_the_lead() {
-    let mut world = with_followers(&[Role::Primary]);
+    let mut world = with_followers(&[ServerRole::Primary]);
     world.zones.declare_zone(served(APEX));
     world.zones.declare(declare("api", 1, "", API));
     world.pass(Duration::from_secs(5));
@@ -336,7 +336,7 @@ fn what_others_wrote_on_a_second_primary_is_kept_on_the_lead() {
 
 #[test]
 fn what_cannot_stand_on_the_lead_is_told() {
-    let mut world = with_followers(&[Role::Primary]);
+    let mut world = with_followers(&[ServerRole::Primary]);
     world.zones.declare_zone(served(APEX));
     world.pass(Duration::from_secs(5));
     world.write(THEIRS);
@@ -354,7 +354,7 @@ fn what_cannot_stand_on_the_lead_is_told() {
 
 #[test]
 fn what_stands_on_another_primary_in_place_of_a_set_that_we_had_goes() {
-    let mut world = with_followers(&[Role::Primary]);
+    let mut world = with_followers(&[ServerRole::Primary]);
     world.zones.declare_zone(served(APEX));
     world.zones.declare(declare("www", 1, WWW, ""));
     world.pass(Duration::from_secs(5));
@@ -367,7 +367,7 @@ fn what_stands_on_another_primary_in_place_of_a_set_that_we_had_goes() {
 
 #[test]
 fn a_silent_server_is_told_of_every_zone_and_taken_back_when_it_answers() {
-    let mut world = with_followers(&[Role::Secondary]);
+    let mut world = with_followers(&[ServerRole::Secondary]);
     world.zones.declare_zone(served(APEX));
     world.pass(Duration::from_secs(5));
     world.zones.take_zone_events();
@@ -474,7 +474,7 @@ fn only_of_a_zone_of_others_a_serial_that_nobody_may_write_is_left_alone() {
 
 #[test]
 fn a_serial_that_another_server_had_before_the_leader_fell_says_nothing() {
-    let mut world = with_followers(&[Role::Secondary]);
+    let mut world = with_followers(&[ServerRole::Secondary]);
     let before = content(&format!("{APEX}\n{WWW}"));
     world.server.insert(name(ZONE), before);
     world.serials.insert(server(1), Ok(Serial(7)));
@@ -490,7 +490,7 @@ fn a_serial_that_another_server_had_before_the_leader_fell_says_nothing() {
 
 #[test]
 fn a_secondary_that_lacks_an_edit_of_the_zone_makes_no_record_doubtful() {
-    let mut world = with_followers(&[Role::Secondary]);
+    let mut world = with_followers(&[ServerRole::Secondary]);
     world.zones.declare_zone(served(APEX));
     world.zones.declare(declare("www", 1, WWW, ""));
     world.pass(Duration::from_secs(5));
@@ -524,7 +524,7 @@ fn what_another_primary_has_is_put_beside_what_stands_where_it_can() {
         (text, cut, true),
     ];
     for (stands, extra, fits) in rows {
-        let mut world = with_followers(&[Role::Primary]);
+        let mut world = with_followers(&[ServerRole::Primary]);
         let before = content(&format!("{APEX}\n{stands}"));
         world.server.insert(name(ZONE), before);
         world.zones.declare_zone(served(APEX));
@@ -542,7 +542,7 @@ fn what_another_primary_has_is_put_beside_what_stands_where_it_can() {
 fn name_servers_and_what_is_declared_are_not_taken_from_another_primary() {
     let strange = "www.example.com. 300 IN A 192.0.2.77";
     for extra in ["example.com. 60 IN NS ns9.example.net.", strange] {
-        let mut world = with_followers(&[Role::Primary]);
+        let mut world = with_followers(&[ServerRole::Primary]);
         world.zones.declare_zone(served(APEX));
         world.zones.declare(declare("www", 1, WWW, ""));
         world.pass(Duration::from_secs(5));
@@ -555,7 +555,7 @@ fn name_servers_and_what_is_declared_are_not_taken_from_another_primary() {
 
 #[test]
 fn what_another_primary_has_goes_there_only_once_the_leader_has_it() {
-    let mut world = with_followers(&[Role::Primary]);
+    let mut world = with_followers(&[ServerRole::Primary]);
     world.zones.declare_zone(served(APEX));
     world.pass(Duration::from_secs(5));
     world.extras = Some((Serial(9), THEIRS.to_owned()));
@@ -606,7 +606,7 @@ fn a_zone_is_made_again_with_everything_in_it_and_beyond_what_was_seen() {
 
 #[test]
 fn the_leader_goes_beyond_the_version_that_another_server_still_has() {
-    let mut world = with_followers(&[Role::Secondary]);
+    let mut world = with_followers(&[ServerRole::Secondary]);
     world.server.insert(name(ZONE), content(APEX));
     world.others = Some(content(&APEX.replace(" 7 60", " 5000 60")));
     world.zones.declare_zone(with_floor(49));
@@ -617,7 +617,7 @@ fn the_leader_goes_beyond_the_version_that_another_server_still_has() {
 #[test]
 fn where_it_is_remembered_what_the_leader_had_others_are_not_asked() {
     let stray = "stray.example.com. 60 IN A 192.0.2.200";
-    let mut world = with_followers(&[Role::Secondary]);
+    let mut world = with_followers(&[ServerRole::Secondary]);
     world.zones.declare_zone(served(APEX));
     world.pass(Duration::from_secs(5));
     let backup = world.server[&name(ZONE)].clone();

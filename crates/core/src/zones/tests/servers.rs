@@ -8,7 +8,7 @@ fn silence() -> Result<(), Fault> {
 }
 
 /// A zone on these servers, the first of which leads, with one record.
-fn with_www(roles: &[Role]) -> World {
+fn with_www(roles: &[ServerRole]) -> World {
     let mut world = with_followers(roles);
     world.zones.declare_zone(served(APEX));
     world.zones.declare(declare("www", 1, WWW, ""));
@@ -30,7 +30,7 @@ const MAIL: &str = "mail.example.com. 60 IN A 192.0.2.8";
 
 #[test]
 fn a_silent_secondary_is_out_of_rotation_until_it_caught_up() {
-    let mut world = with_www(&[Role::Secondary, Role::Secondary]);
+    let mut world = with_www(&[ServerRole::Secondary, ServerRole::Secondary]);
     world.zones.on_answer(&server(1), silence(), world.now);
     world.serials.insert(server(1), Ok(Serial(7)));
     world.zones.declare(declare("mail", 2, MAIL, ""));
@@ -61,7 +61,7 @@ fn a_silent_secondary_is_out_of_rotation_until_it_caught_up() {
 
 #[test]
 fn a_record_that_waits_for_a_server_is_served_when_that_one_falls_silent() {
-    let mut world = with_www(&[Role::Secondary]);
+    let mut world = with_www(&[ServerRole::Secondary]);
     world.serials.insert(server(1), Ok(Serial(7)));
     world.zones.declare(declare("mail", 2, MAIL, ""));
     world.pass(Duration::from_millis(500));
@@ -83,7 +83,7 @@ fn with_no_server_in_rotation_nothing_is_served() {
     world.zones.on_answer(&server(0), Ok(()), world.now);
     assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
 
-    let mut world = with_www(&[Role::Secondary]);
+    let mut world = with_www(&[ServerRole::Secondary]);
     world.zones.on_answer(&server(0), silence(), world.now);
     let status = world.status("www");
     assert!(
@@ -96,11 +96,11 @@ fn with_no_server_in_rotation_nothing_is_served() {
 
 #[test]
 fn with_no_server_left_nothing_is_served_and_the_zone_says_so() {
-    let mut world = with_www(&[Role::Primary]);
+    let mut world = with_www(&[ServerRole::Primary]);
     world.zones.on_answer(&server(1), silence(), world.now);
     world.zones.take_events();
     // The one that answers is taken out.
-    let silent = servers(&[Role::Primary, Role::Primary]).remove(1);
+    let silent = servers(&[ServerRole::Primary, ServerRole::Primary]).remove(1);
     world.zones.set_servers(vec![silent], world.now);
     let told = world.zones.take_events();
     assert!(told.iter().any(|one| *one.owner == *object("www")));
@@ -111,7 +111,7 @@ fn with_no_server_left_nothing_is_served_and_the_zone_says_so() {
     assert!(!matches!(world.status("www"), ClaimStatus::Programmed(_)));
     world
         .zones
-        .set_servers(servers(&[Role::Primary]), world.now);
+        .set_servers(servers(&[ServerRole::Primary]), world.now);
     world.pass(Duration::from_secs(5));
     assert_eq!(state(&world), ZoneState::Ready);
     assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
@@ -119,7 +119,7 @@ fn with_no_server_left_nothing_is_served_and_the_zone_says_so() {
 
 #[test]
 fn another_primary_leads_when_the_leader_falls_silent() {
-    let mut world = with_www(&[Role::Primary, Role::Secondary]);
+    let mut world = with_www(&[ServerRole::Primary, ServerRole::Secondary]);
     let before = world.server.clone();
     let serial = before[&name(ZONE)].serial;
     world.zones.declare(declare("mail", 2, MAIL, ""));
@@ -150,7 +150,7 @@ fn another_primary_leads_when_the_leader_falls_silent() {
 
 #[test]
 fn a_former_leader_is_asked_for_what_was_written_after_it_was_known() {
-    let mut world = with_www(&[Role::Primary]);
+    let mut world = with_www(&[ServerRole::Primary]);
     let known = world.server[&name(ZONE)].serial;
     world.zones.on_answer(&server(0), silence(), world.now);
     world.pass(Duration::from_secs(1));
@@ -182,7 +182,7 @@ fn a_former_leader_is_asked_for_what_was_written_after_it_was_known() {
 
 #[test]
 fn an_object_keeps_its_lines_while_a_former_leader_may_have_them() {
-    let mut world = with_www(&[Role::Primary]);
+    let mut world = with_www(&[ServerRole::Primary]);
     world.zones.on_answer(&server(0), silence(), world.now);
     world.zones.declare(declare("www", 2, "", WWW));
     world.pass(Duration::from_secs(2));
@@ -195,7 +195,7 @@ fn an_object_keeps_its_lines_while_a_former_leader_may_have_them() {
 
 #[test]
 fn an_edited_record_is_served_though_a_silent_primary_has_its_former_value() {
-    let mut world = with_www(&[Role::Primary]);
+    let mut world = with_www(&[ServerRole::Primary]);
     world.zones.on_answer(&server(1), silence(), world.now);
     let after = "www.example.com. 60 IN A 192.0.2.9";
     world
@@ -211,7 +211,7 @@ fn an_edited_record_is_served_though_a_silent_primary_has_its_former_value() {
 
 #[test]
 fn a_zone_opens_on_another_primary_when_the_first_never_answered() {
-    let mut world = with_followers(&[Role::Primary]);
+    let mut world = with_followers(&[ServerRole::Primary]);
     world.zones.declare_zone(served(APEX));
     world.zones.declare(declare("www", 1, WWW, ""));
     let zones = world.zones.take_work();
@@ -237,12 +237,12 @@ fn a_zone_waits_for_servers_and_goes_on_with_others() {
     assert!(world.server.is_empty() && leader(&world).is_none());
     world
         .zones
-        .set_servers(servers(&[Role::Primary]), world.now);
+        .set_servers(servers(&[ServerRole::Primary]), world.now);
     world.pass(Duration::from_secs(5));
     assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
 
     // The only server is replaced by an empty one.
-    let other = ServerInfo::at("192.0.2.99:53", Role::Primary);
+    let other = ServerInfo::at("192.0.2.99:53", ServerRole::Primary);
     world.server.clear();
     world.zones.set_servers(vec![other.clone()], world.now);
     assert_eq!(leader(&world), Some(other.id));
@@ -253,7 +253,7 @@ fn a_zone_waits_for_servers_and_goes_on_with_others() {
 
 #[test]
 fn a_zone_may_have_servers_of_its_own() {
-    let mut world = with_followers(&[Role::Primary]);
+    let mut world = with_followers(&[ServerRole::Primary]);
     world.zones.declare_zone(ZoneDeclaration {
         servers: Some([server(1)].into()),
         ..served(APEX)
@@ -266,8 +266,8 @@ fn a_zone_may_have_servers_of_its_own() {
 
 #[test]
 fn without_servers_nothing_is_called_served_and_nothing_is_lost() {
-    let mut world = with_www(&[Role::Secondary]);
-    let known = servers(&[Role::Primary, Role::Secondary]);
+    let mut world = with_www(&[ServerRole::Secondary]);
+    let known = servers(&[ServerRole::Primary, ServerRole::Secondary]);
     world.zones.take_events();
     world.zones.set_servers(Vec::new(), world.now);
     let told = world.zones.take_events();
@@ -303,7 +303,7 @@ fn what_others_took_away_while_no_server_was_known_is_not_put_back() {
         .and_modify(|zone| zone.serial = Serial(9));
     world
         .zones
-        .set_servers(servers(&[Role::Primary]), world.now);
+        .set_servers(servers(&[ServerRole::Primary]), world.now);
     world.pass(Duration::from_secs(5));
     assert!(
         !world.lines().contains(&theirs.to_owned()),
@@ -339,8 +339,8 @@ fn next_past(world: &mut World) -> Option<Past> {
 
 #[test]
 fn of_servers_that_change_places_the_former_leader_may_have_what_nobody_else_has() {
-    let mut world = with_www(&[Role::Primary]);
-    let mut swapped = servers(&[Role::Primary, Role::Primary]);
+    let mut world = with_www(&[ServerRole::Primary]);
+    let mut swapped = servers(&[ServerRole::Primary, ServerRole::Primary]);
     let [one, two] = &mut swapped[..] else {
         panic!("there are two");
     };
@@ -353,9 +353,10 @@ fn of_servers_that_change_places_the_former_leader_may_have_what_nobody_else_has
 fn nobody_waits_for_a_server_that_joins_before_it_has_the_zone() {
     let mut world = with_www(&[]);
     world.serials.insert(server(1), Ok(Serial(1)));
-    world
-        .zones
-        .set_servers(servers(&[Role::Primary, Role::Secondary]), world.now);
+    world.zones.set_servers(
+        servers(&[ServerRole::Primary, ServerRole::Secondary]),
+        world.now,
+    );
     world.zones.declare(declare("mail", 2, MAIL, ""));
     world.pass(Duration::from_secs(3));
     assert!(matches!(world.status("mail"), ClaimStatus::Programmed(_)));
@@ -372,7 +373,7 @@ fn nobody_waits_for_a_server_that_joins_before_it_has_the_zone() {
 
 #[test]
 fn what_was_gone_before_the_servers_fell_silent_is_not_told_to_stand() {
-    let mut world = with_www(&[Role::Primary]);
+    let mut world = with_www(&[ServerRole::Primary]);
     world.zones.declare(declare("www", 2, "", WWW));
     world.pass(Duration::from_secs(2));
     assert_eq!(withdrawal(&world), Some(Withdrawal::Done));

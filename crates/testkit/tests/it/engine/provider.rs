@@ -6,7 +6,7 @@ use std::{
 };
 
 use bindery_core::{
-    Change, Fault, FaultKind, Group, Kind, Name, Record, RecordSet, Role, Serial, ServerInfo,
+    Change, Fault, FaultKind, Group, Kind, Name, Record, RecordSet, Serial, ServerInfo, ServerRole,
     ZoneKey,
     zones::{ClaimStatus, Limits, Receipt, Withdrawal, ZoneContent, ZoneState},
 };
@@ -86,7 +86,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn start(provider: &Plain) -> (Engine, Receipts, ZoneReceipts) {
-    let info = ServerInfo::at("dns.example.net", Role::Primary);
+    let info = ServerInfo::at("dns.example.net", ServerRole::Primary);
     let provider = Arc::new(provider.clone());
     let handle = ServerHandle::of_provider(info, provider, Serial(1));
     let servers: Servers = [handle].into_iter().collect();
