@@ -5,10 +5,20 @@ use std::process::ExitCode;
 
 use bindery_testkit::sim::{SimPlan, Words, run};
 
-const USAGE: &str = "usage: sim [--first SEED] [--seeds COUNT] [--words]
+const USAGE: &str = "usage: sim [--first SEED] [--seeds COUNT] [--words] [--all]
 
 Runs COUNT simulations (default 100) beginning at seed SEED (default 0).
-With --words, what happened in each run is printed.";
+With --words, what happened in each run is printed.
+With --all, a seed that fails does not keep the others from running.";
+
+/// What the command line asks for.
+struct Asked {
+    first: u64,
+    count: u64,
+    words: Words,
+    /// Whether the other seeds run though one failed.
+    all: bool,
+}
 
 #[expect(
     clippy::print_stdout,
@@ -16,11 +26,17 @@ With --words, what happened in each run is printed.";
     reason = "a command speaks to its user"
 )]
 fn main() -> ExitCode {
-    let Some((first, count, words)) = arguments() else {
+    let Some(Asked {
+        first,
+        count,
+        words,
+        all,
+    }) = arguments()
+    else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    let (mut writes, mut crashes) = (0, 0);
+    let (mut writes, mut crashes, mut failed) = (0, 0, Vec::new());
     for seed in first..first.saturating_add(count) {
         let report = run(SimPlan {
             words,
@@ -32,25 +48,41 @@ fn main() -> ExitCode {
         if let Some(failure) = report.failure {
             println!("seed {seed} failed: {failure}");
             println!("replay it with: cargo xtask sim --seed {seed}");
-            return ExitCode::FAILURE;
+            failed.push(seed);
+            if !all {
+                return ExitCode::FAILURE;
+            }
         }
         writes += report.writes;
         crashes += report.crashes;
+    }
+    if !failed.is_empty() {
+        println!(
+            "{count} seeds from {first}: {} failed: {failed:?}",
+            failed.len()
+        );
+        return ExitCode::FAILURE;
     }
     println!("{count} seeds from {first}: all came right ({writes} writes, {crashes} crashes)");
     ExitCode::SUCCESS
 }
 
-fn arguments() -> Option<(u64, u64, Words)> {
-    let (mut first, mut count, mut words) = (0, 100, Words::Dropped);
+fn arguments() -> Option<Asked> {
+    let mut asked = Asked {
+        first: 0,
+        count: 100,
+        words: Words::Dropped,
+        all: false,
+    };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--first" => first = arguments.next()?.parse().ok()?,
-            "--seeds" => count = arguments.next()?.parse().ok()?,
-            "--words" => words = Words::Kept,
+            "--first" => asked.first = arguments.next()?.parse().ok()?,
+            "--seeds" => asked.count = arguments.next()?.parse().ok()?,
+            "--words" => asked.words = Words::Kept,
+            "--all" => asked.all = true,
             _ => return None,
         }
     }
-    Some((first, count, words))
+    Some(asked)
 }
