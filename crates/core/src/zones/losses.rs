@@ -35,6 +35,8 @@ pub(super) struct Losses {
     floor: Option<Serial>,
     /// The floor is what was told before this process, which may not be all.
     is_hearsay: bool,
+    /// What was told before the floor was put where nobody can have been.
+    told: Option<Serial>,
     /// The zone may have been there before this process, at serials that nobody was told.
     is_untold: bool,
     /// The leader was on its way up before this process: its serial is no proof of what it has before it is
@@ -191,6 +193,7 @@ impl Losses {
     pub(super) fn reach(&mut self, serial: Serial) {
         if self.floor.is_none_or(|floor| !floor.newer_than(serial)) {
             self.fallen = None;
+            self.told = None;
             self.taken_back = false;
             self.returned.clear();
         }
@@ -220,6 +223,7 @@ impl Zone {
         let is_handed_over = std::mem::take(&mut losses.is_handed_over);
         if is_handed_over {
             // As far ahead as the former leader may be, whatever it was given since it was last read.
+            losses.told = losses.floor;
             losses.floor = newest(losses.bar(), Some(serial));
             losses.is_hearsay = false;
         }
@@ -315,7 +319,7 @@ impl Zones {
         let Some(content) = content else {
             return;
         };
-        let told = zone.losses.floor;
+        let told = zone.losses.told.or(zone.losses.floor);
         if told.is_none_or(|told| !told.newer_than(content.serial)) {
             self.sort_out(name, &content);
         }

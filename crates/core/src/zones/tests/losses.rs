@@ -657,3 +657,18 @@ fn a_zone_that_was_taken_back_and_is_declared_again_lost_nothing() {
     let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
     assert_eq!((event.state, event.mended), (ZoneState::Ready, None));
 }
+
+#[test]
+fn what_was_withdrawn_goes_from_an_older_version_that_leads_while_the_first_is_silent() {
+    let mut world = with_followers(&[ServerRole::Primary, ServerRole::Secondary]);
+    let older = content(&format!("{APEX}\n{API}"));
+    world.server.insert(name(ZONE), older);
+    let newest = format!("{}\n{THEIRS}", APEX.replace(" 7 60", " 60 60"));
+    world.others = Some(content(&newest));
+    world.zones.declare_zone(with_floor(60));
+    let silence = Fault::new(FaultKind::Lost, "it does not answer");
+    world.zones.on_answer(&server(0), Err(silence), world.now);
+    world.pass(Duration::from_secs(5));
+    assert!(world.has(THEIRS), "{:?}", world.lines());
+    assert!(!world.has(API), "{:?}", world.lines());
+}
