@@ -135,6 +135,8 @@ struct Zone {
     reading: bool,
     /// Bindery created the zone on the server, so the zone goes when nobody declares it.
     created_by_us: bool,
+    /// Every server that answers has deleted the zone.
+    is_deleted: bool,
     /// Sets that others wrote over and that were put right.
     mends: BTreeMap<RecordKey, mending::Mend>,
     /// Since when it is known that no server has the zone, while it is ours to create.
@@ -194,6 +196,7 @@ impl Zones {
         let noted = declaration.noted.clone();
         let was_going = zone.is_going();
         zone.declared = Some(declaration);
+        zone.is_deleted = false;
         zone.awaited = false;
         for key in zone.guard.memory.take_in(noted, reopened) {
             zone.children.mark(key);

@@ -83,14 +83,16 @@ async fn newest<'a>(others: &'a [ServerHandle], zone: &Name) -> Option<(Serial, 
     answers.into_iter().flatten().reduce(newer)
 }
 
-/// Deletes a zone from every server that Bindery manages.
+/// Deletes a zone from every server that Bindery manages. One that fails keeps none of the others from it.
+///
+/// # Errors
+/// That a server is silent only where every server that answers has let the zone go.
 pub(crate) async fn close(servers: &Servers, zone: &Name) -> Result<(), Fault> {
-    for server in servers.iter() {
-        if let Some(host) = &server.host {
-            host.delete(zone).await?;
-        }
-    }
-    Ok(())
+    let hosts = servers.iter().filter_map(|server| server.host.as_ref());
+    let answers = join_all(hosts.map(|host| host.delete(zone))).await;
+    let faults = answers.into_iter().filter_map(Result::err);
+    let first = faults.min_by_key(|fault| fault.kind.is_silence());
+    first.map_or(Ok(()), Err)
 }
 
 /// The serial of a secondary, which is given the zone if it does not have it.

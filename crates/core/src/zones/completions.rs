@@ -49,7 +49,9 @@ impl Zones {
                     }
                     Err(fault) => {
                         zone.lifecycle.fail();
+                        zone.is_deleted = fault.kind.is_silence();
                         self.zone_failed(name, fault, now);
+                        self.touch_all_owners(name);
                     }
                 }
             }

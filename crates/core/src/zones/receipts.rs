@@ -412,6 +412,9 @@ impl Zones {
         if zone.lifecycle.phase() == Phase::Gone || is_nobodys {
             return Withdrawal::Done;
         }
+        if let Some(fault) = zone.fault.as_ref().filter(|_| zone.is_deleted) {
+            return Withdrawal::Lingering(fault.clone());
+        }
         // What was written and could not be read back may stand.
         let unknown = !zone.lifecycle.is_open() || zone.serial.is_none() || zone.stale;
         let standing = zone

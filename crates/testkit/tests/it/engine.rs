@@ -18,6 +18,7 @@ use bindery_core::{
     zones::{ClaimStatus, Going, Hosting, Limits, Receipt, SerialFloor, Tenancy, ZoneDeclaration},
 };
 use bindery_engine::{Engine, Receipts, ServerHandle, Servers};
+use bindery_testkit::nameserver::Absence;
 use bindery_testkit::{FakeNameServer, Fate, Faultless, Faults, Operation};
 use tokio_util::sync::CancellationToken;
 
@@ -319,6 +320,46 @@ async fn a_secondary_that_lacks_a_zone_is_handed_what_the_lead_has() {
     let given = tokio::time::timeout(Duration::from_mins(1), handed_over).await;
     given.expect("it is given the zone");
     assert_eq!(follower.content(&zone()), running.server.content(&zone()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_zone_goes_from_every_server_that_answers() {
+    let all = [0, 1, 2].map(|_| FakeNameServer::default());
+    let handle = |(index, server): (usize, &FakeNameServer)| ServerHandle {
+        info: ServerInfo::at(&format!("192.0.2.{}:53", 53 + index), ServerRole::Primary),
+        server: Arc::new(server.clone()),
+        host: Some(Arc::new(server.clone())),
+    };
+    let servers: Servers = all.iter().enumerate().map(handle).collect();
+    let stop = CancellationToken::new();
+    let (engine, run) = Engine::start(servers.alone(), Limits::default(), &stop);
+    engine.open();
+    let _task = tokio::spawn(run);
+    let hosting = Hosting::Served(vec![soa()]);
+    let declaration = ZoneDeclaration {
+        hosting,
+        ..elsewhere()
+    };
+    engine.declare_zone(&Group::UNNAMED, declaration);
+    let becomes = async |wanted: [bool; 3]| {
+        let have = || [0, 1, 2].map(|index: usize| all[index].content(&zone()).is_some());
+        let changed = async {
+            while have() != wanted {
+                tokio::time::sleep(Duration::from_millis(10)).await; // pause between polls
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), changed).await
+    };
+    becomes([true; 3]).await.expect("all have it");
+    all[1].set_absence(Absence::Stopped);
+    engine.undeclare_zone(ZoneKey {
+        name: zone(),
+        group: Group::UNNAMED,
+    });
+    let gone = becomes([false, true, false]).await;
+    gone.expect("one that is stopped keeps none of the others");
+    all[1].set_absence(Absence::Present);
+    becomes([false; 3]).await.expect("and goes last");
 }
 
 #[tokio::test(start_paused = true)]

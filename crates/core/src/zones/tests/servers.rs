@@ -382,3 +382,30 @@ fn what_was_gone_before_the_servers_fell_silent_is_not_told_to_stand() {
     world.zones.on_answer(&server(1), silence(), world.now);
     assert_eq!(withdrawal(&world), None, "nothing is known yet");
 }
+
+/// A zone that was taken back, whose deletion ended like this.
+fn closed(fault: Option<Fault>) -> World {
+    let mut world = with_www(&[ServerRole::Primary]);
+    world.zones.undeclare_zone(&name(ZONE));
+    world.zones.declare(declare("www", 2, "", WWW));
+    let step = world.zones.next_step(&name(ZONE), world.now);
+    assert_eq!(step, Some(Step::Close));
+    world.zones.take_events();
+    let result = fault.map_or(Ok(()), Err);
+    let completion = Completion::Closed(result);
+    world.zones.complete(&name(ZONE), completion, world.now);
+    world
+}
+
+#[test]
+fn a_zone_that_only_a_silent_server_may_have_holds_no_object_up() {
+    let mut world = closed(Some(Fault::new(FaultKind::Lost, "it does not answer")));
+    let told = world.zones.take_events();
+    assert!(told.iter().any(|one| *one.owner == *object("www")));
+    assert!(matches!(withdrawal(&world), Some(Withdrawal::Lingering(_))));
+    world.pass(Duration::from_mins(1));
+    assert_eq!(withdrawal(&world), Some(Withdrawal::Done));
+
+    let world = closed(Some(Fault::new(FaultKind::Refused, "not allowed")));
+    assert!(matches!(withdrawal(&world), Some(Withdrawal::Failing(_))));
+}
