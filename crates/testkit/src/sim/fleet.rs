@@ -119,7 +119,7 @@ impl World {
     }
 
     /// Whether every server that was out has what the others have.
-    fn is_in_line(&mut self) -> bool {
+    pub(super) fn is_in_line(&mut self) -> bool {
         for index in 0..self.servers.len() {
             let is_like_another = self.is_like_another(index);
             self.places[index].is_stale &= !is_like_another;

@@ -38,8 +38,11 @@ impl World {
         let steady = user.is_steady(zone).await;
         let steady = steady.map_err(|error| format!("looking at {zone}: {error}"))?;
         let line = format!("theirs.{zone}. 60 IN A 198.51.100.77");
-        // Whoever writes on a server that another one leads is heard when that is looked at.
-        if let (true, true, Ok(record)) = (steady, self.is_complete(), line.parse()) {
+        // Whoever writes on a server that another one leads is heard when that is looked at. On one that is
+        // taken back into service and has an older version yet, nobody can tell what is written from what
+        // was withdrawn meanwhile.
+        let is_heard = self.is_complete() && self.is_in_line();
+        if let (true, true, Ok(record)) = (steady, is_heard, line.parse()) {
             self.servers[0].write_foreign(&name(zone), &record);
             self.weather.note(&format!("somebody writes {line}"));
             self.guests.insert(zone.to_owned(), line);
