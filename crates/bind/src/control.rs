@@ -185,12 +185,8 @@ impl ControlFault {
     /// Why `named` does not do it, if it said so in a word that is known.
     pub(super) fn reason(&self) -> Option<RndcReason> {
         match self {
-            Self::Command(RndcFault::Failed { reason, .. }) => *reason,
-            Self::Command(
-                RndcFault::Connection { .. } | RndcFault::Signature | RndcFault::Malformed,
-            )
-            | Self::WriteList { .. }
-            | Self::Ended => None,
+            Self::Command(fault) => fault.reason(),
+            Self::WriteList { .. } | Self::Ended => None,
         }
     }
 }
@@ -299,7 +295,7 @@ impl Channel {
             return Err(ControlFault::Ended);
         }
         let done = self.rndc.command(command).await;
-        done.map_err(ControlFault::Command)
+        done.map(drop).map_err(ControlFault::Command)
     }
 
     async fn write_list(&mut self, list: Listed) -> Result<(), ControlFault> {

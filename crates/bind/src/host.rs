@@ -283,7 +283,9 @@ impl Host {
 
     fn control_fault(&self, zone: &Name, what: &str, error: &ControlFault) -> Fault {
         let kind = match error {
-            ControlFault::Ended | ControlFault::Command(RndcFault::Connection { .. }) => {
+            // The key is ours, so a `named` that hangs up is about to end.
+            ControlFault::Ended
+            | ControlFault::Command(RndcFault::Connection { .. } | RndcFault::Denied { .. }) => {
                 FaultKind::Unreachable
             }
             ControlFault::WriteList { .. } | ControlFault::Command(RndcFault::Failed { .. }) => {

@@ -26,6 +26,7 @@ use rndc::Rndc;
 
 pub use host::Host;
 pub use supervisor::{NamedSupervisor, SupervisedHost};
+pub use zones::quoted as quoted_zone;
 
 mod config;
 mod control;
@@ -33,7 +34,7 @@ mod host;
 mod listed;
 mod process;
 mod reserved;
-mod rndc;
+pub mod rndc;
 mod supervisor;
 mod zone_locks;
 mod zones;

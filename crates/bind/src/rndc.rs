@@ -4,6 +4,8 @@
 //! length in one byte) and a value (a type byte, a length in four bytes, the value). The entry
 //! `_auth` comes first and holds the HMAC of all that follows. The first answer brings a nonce
 //! that all later messages carry.
+//!
+//! It is for any `named`, also one that somebody else started.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,7 +14,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use bindery_dns::{Key, SigningClock};
+use bindery_dns::{Algorithm, Key, SigningClock};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -24,8 +26,6 @@ const COMMAND_TIMEOUT: Duration = Duration::from_mins(1);
 /// The longest answer we take; the text of `status` has some hundred bytes.
 const ANSWER_LEN_MAX: u32 = 1 << 20;
 
-/// The algorithm byte of HMAC-SHA256.
-const HMAC_SHA256: u8 = 163;
 
 /// The field for the algorithm and the base64 of the longest HMAC.
 const AUTH_LEN: usize = 89;
@@ -35,7 +35,7 @@ const TABLE: u8 = 2;
 
 /// Why a command was not carried out.
 #[derive(Clone, Debug, Error)]
-pub(super) enum RndcFault {
+pub enum RndcFault {
     /// The control channel does not answer.
     #[error("the control channel on {address} failed: {source}")]
     Connection {
@@ -53,6 +53,17 @@ pub(super) enum RndcFault {
         /// Why, where its word for it is known.
         reason: Option<RndcReason>,
     },
+    /// `named` hung up on the greeting: it does not know the key, or our clocks differ.
+    #[error(
+        "the control channel on {address} does not accept the key {key:?}; give both sides the same \
+         key, and see that their clocks agree"
+    )]
+    Denied {
+        /// Where it is.
+        address: SocketAddr,
+        /// The name of the key.
+        key: String,
+    },
     /// The answer is not from our `named`.
     #[error("the answer of the control channel has a wrong signature")]
     Signature,
@@ -63,13 +74,32 @@ pub(super) enum RndcFault {
 
 /// Why `named` does not do what a command asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RndcReason {
+pub enum RndcReason {
     /// It has no such zone.
     NotFound,
     /// It has such a zone already.
     Exists,
     /// The zone takes updates, so it is not loaded over what it has.
     DynamicZone,
+    /// It has the zone and no data of it.
+    NotLoaded,
+    /// The zone is a copy.
+    NotPrimary,
+    /// The zone is frozen already.
+    Frozen,
+}
+
+impl RndcFault {
+    /// Why `named` does not do it, if it said so in a word that is known.
+    #[must_use]
+    pub fn reason(&self) -> Option<RndcReason> {
+        match self {
+            Self::Failed { reason, .. } => *reason,
+            Self::Connection { .. } | Self::Denied { .. } | Self::Signature | Self::Malformed => {
+                None
+            }
+        }
+    }
 }
 
 impl RndcReason {
@@ -80,13 +110,16 @@ impl RndcReason {
             "not found" => Some(Self::NotFound),
             "already exists" => Some(Self::Exists),
             "dynamic zone" => Some(Self::DynamicZone),
+            "zone not loaded" => Some(Self::NotLoaded),
+            "not primary" => Some(Self::NotPrimary),
+            "already frozen" => Some(Self::Frozen),
             _ => None,
         }
     }
 }
 
 /// A control channel; it connects when it is first used and again after a failure.
-pub(super) struct Rndc {
+pub struct Rndc {
     address: SocketAddr,
     key: Key,
     clock: SigningClock,
@@ -100,7 +133,10 @@ struct Session {
 }
 
 impl Rndc {
-    pub(super) fn new(
+    /// A channel to the `named` at `address`; nothing is sent yet. Serials must not repeat within a second,
+    /// so the first one is better a random one.
+    #[must_use]
+    pub fn new(
         address: SocketAddr,
         key: Key,
         clock: SigningClock,
@@ -115,11 +151,14 @@ impl Rndc {
         }
     }
 
-    /// Has `named` carry out a command.
+    /// Has `named` carry out a command, and returns what it says.
+    ///
+    /// # Errors
+    /// If it cannot be asked, or does not do it.
     ///
     /// # Cancellation
     /// If dropped, the command may have been carried out; the connection is not used again.
-    pub(super) async fn command(&mut self, command: &str) -> Result<(), RndcFault> {
+    pub async fn command(&mut self, command: &str) -> Result<String, RndcFault> {
         let kept = self.session.take();
         let reused = kept.is_some();
         let first = self.attempt(kept, command).await;
@@ -130,7 +169,11 @@ impl Rndc {
         }
     }
 
-    async fn attempt(&mut self, session: Option<Session>, command: &str) -> Result<(), RndcFault> {
+    async fn attempt(
+        &mut self,
+        session: Option<Session>,
+        command: &str,
+    ) -> Result<String, RndcFault> {
         let work = async {
             let mut session = match session {
                 Some(session) => session,
@@ -163,7 +206,18 @@ impl Rndc {
             stream,
             nonce: Vec::new(),
         };
-        let greeting = self.exchange(&mut session, "null").await?;
+        let greeting = match self.exchange(&mut session, "null").await {
+            // It says nothing to whom it does not know.
+            Err(RndcFault::Connection { source, .. })
+                if source.kind() == io::ErrorKind::UnexpectedEof =>
+            {
+                return Err(RndcFault::Denied {
+                    address,
+                    key: self.key.name(),
+                });
+            }
+            greeted => greeted?,
+        };
         session.nonce = greeting.nonce.ok_or(RndcFault::Malformed)?;
         Ok(session)
     }
@@ -207,9 +261,9 @@ struct Answer {
 }
 
 impl Answer {
-    fn outcome(self) -> Result<(), RndcFault> {
+    fn outcome(self) -> Result<String, RndcFault> {
         match self.result.as_deref() {
-            None | Some("0") => Ok(()),
+            None | Some("0") => Ok(self.text.unwrap_or_default()),
             Some(code) => {
                 let reason = self.error.as_deref().and_then(RndcReason::of);
                 let said = [self.error, self.text]
@@ -270,17 +324,29 @@ fn sealed(key: &Key, signed: &[u8]) -> Vec<u8> {
 
 fn auth_field(key: &Key, signed: &[u8]) -> [u8; AUTH_LEN] {
     let mut field = [0; AUTH_LEN];
-    field[0] = HMAC_SHA256;
+    field[0] = algorithm_byte(key);
     let mac = BASE64.encode(key.hmac(signed));
     field[1..=mac.len()].copy_from_slice(mac.as_bytes());
     field
 }
 
+/// The byte that stands for a key's algorithm.
+fn algorithm_byte(key: &Key) -> u8 {
+    match key.algorithm() {
+        Algorithm::HmacSha256 => 163,
+        Algorithm::HmacSha384 => 164,
+        Algorithm::HmacSha512 => 165,
+    }
+}
+
 /// Whether a field of [`AUTH_LEN`] is the signature of a message.
 fn is_signed(key: &Key, signed: &[u8], field: &[u8]) -> bool {
-    let Some((&HMAC_SHA256, text)) = field.split_first() else {
+    let Some((algorithm, text)) = field.split_first() else {
         return false;
     };
+    if *algorithm != algorithm_byte(key) {
+        return false;
+    }
     let end = text
         .iter()
         .position(|byte| *byte == 0)

@@ -133,7 +133,8 @@ pub(super) fn remove_command(zone: &Name) -> String {
 
 /// A zone's name for `named`, in quotes. What is not plain is given by its number: between quotes `named`
 /// reads a backslash as one, and nothing else that ends a word or a line may stand there.
-fn quoted(zone: &Name) -> String {
+#[must_use]
+pub fn quoted(zone: &Name) -> String {
     let mut text = String::from("\"");
     for label in zone.labels() {
         for byte in label {
