@@ -26,6 +26,7 @@ use rndc::Rndc;
 
 pub use host::Host;
 pub use supervisor::{NamedSupervisor, SupervisedHost};
+pub use zone_locks::{ZoneLock, ZoneLocks};
 pub use zones::quoted as quoted_zone;
 
 mod config;

@@ -26,7 +26,6 @@ const COMMAND_TIMEOUT: Duration = Duration::from_mins(1);
 /// The longest answer we take; the text of `status` has some hundred bytes.
 const ANSWER_LEN_MAX: u32 = 1 << 20;
 
-
 /// The field for the algorithm and the base64 of the longest HMAC.
 const AUTH_LEN: usize = 89;
 
@@ -136,12 +135,7 @@ impl Rndc {
     /// A channel to the `named` at `address`; nothing is sent yet. Serials must not repeat within a second,
     /// so the first one is better a random one.
     #[must_use]
-    pub fn new(
-        address: SocketAddr,
-        key: Key,
-        clock: SigningClock,
-        first_serial: u32,
-    ) -> Self {
+    pub fn new(address: SocketAddr, key: Key, clock: SigningClock, first_serial: u32) -> Self {
         Self {
             address,
             key,

@@ -10,10 +10,10 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 ///
 /// Limits: one entry for each zone that is worked on or waited for.
 #[derive(Default)]
-pub(super) struct ZoneLocks(std::sync::Mutex<BTreeMap<Name, Arc<Mutex<()>>>>);
+pub struct ZoneLocks(std::sync::Mutex<BTreeMap<Name, Arc<Mutex<()>>>>);
 
 /// A zone that is worked on until this is dropped.
-pub(super) struct ZoneLock<'a> {
+pub struct ZoneLock<'a> {
     locks: &'a ZoneLocks,
     zone: Name,
     held: Option<OwnedMutexGuard<()>>,
@@ -23,7 +23,7 @@ impl ZoneLocks {
     /// Waits until nobody works on the zone.
     ///
     /// Cancellation: nothing is held.
-    pub(super) async fn take(&self, zone: &Name) -> ZoneLock<'_> {
+    pub async fn take(&self, zone: &Name) -> ZoneLock<'_> {
         let lock = Arc::clone(self.lock().entry(zone.clone()).or_default());
         ZoneLock {
             locks: self,

@@ -27,12 +27,23 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bindery-sources",
         ],
     ),
-    ("bindery-apiserver", &[]),
+    ("bindery-http", &[]),
+    ("bindery-apiserver", &["bindery-http"]),
     ("bindery-nameserver", NAME_SERVER),
     ("bindery-bind", NAME_SERVER),
     (
         "bindery-pods",
         &["bindery-bind", "bindery-core", "bindery-engine"],
+    ),
+    (
+        "bindery-sidecar",
+        &[
+            "bindery-bind",
+            "bindery-core",
+            "bindery-dns",
+            "bindery-engine",
+            "bindery-http",
+        ],
     ),
     ("bindery-testkit", LIBRARIES),
     ("bindery", LIBRARIES),
@@ -52,9 +63,11 @@ const LIBRARIES: &[&str] = &[
     "bindery-core",
     "bindery-dns",
     "bindery-engine",
+    "bindery-http",
     "bindery-kube",
     "bindery-nameserver",
     "bindery-pods",
+    "bindery-sidecar",
     "bindery-sources",
 ];
 
@@ -69,9 +82,11 @@ const EVERYTHING: &[&str] = &[
     // The benchmark starts the same control plane.
     "bindery-e2e",
     "bindery-engine",
+    "bindery-http",
     "bindery-kube",
     "bindery-nameserver",
     "bindery-pods",
+    "bindery-sidecar",
     "bindery-sources",
     "bindery-testkit",
 ];

@@ -1,9 +1,11 @@
 //! What connections that do nothing cost the others, over loopback.
 
-use std::net::SocketAddr;
+use std::time::Duration;
 
+use bindery_http::Patience;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use super::*;
@@ -26,7 +28,7 @@ impl Scene {
         let api = EmbeddedApi::open(Options::in_memory()).expect("memory is there");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let address = listener.local_addr().expect("it is bound");
-        let limits = Limits {
+        let limits = ConnectionLimits {
             connections,
             patience: Patience { first, later },
         };

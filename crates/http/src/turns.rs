@@ -18,20 +18,20 @@ use tokio_util::sync::CancellationToken;
 
 /// How long it may be the client's turn.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub struct Patience {
     /// Until it has sent the headers of its first request.
-    pub(super) first: Duration,
+    pub first: Duration,
     /// Later, and until it goes on reading.
-    pub(super) later: Duration,
+    pub later: Duration,
 }
 
 /// The turns of one connection.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(crate) struct Turns {
     state: Mutex<State>,
     patience: Patience,
     /// Called when the place of this connection is wanted.
-    pub(super) give_way: CancellationToken,
+    pub(crate) give_way: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -45,31 +45,31 @@ struct State {
 
 /// Whose turn it is on one request.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(crate) struct Turn {
     turns: Arc<Turns>,
     is_ours: AtomicBool,
 }
 
 /// The body of a request: while it does not come, it is the client's turn.
-pub(super) struct Heard<B> {
+pub struct Heard<B> {
     body: B,
     turn: Arc<Turn>,
 }
 
 /// The body of an answer: while nobody takes more of it, it is the client's turn.
-pub(super) struct Told<B> {
+pub struct Told<B> {
     body: B,
     turn: Arc<Turn>,
 }
 
 /// A socket that notes when the client took something.
-pub(super) struct Noted<S> {
+pub(crate) struct NotedSocket<S> {
     socket: S,
     turns: Arc<Turns>,
 }
 
 impl Turns {
-    pub(super) fn new(patience: Patience) -> Arc<Self> {
+    pub(crate) fn new(patience: Patience) -> Arc<Self> {
         let state = State {
             ours: 0,
             since: Instant::now(),
@@ -83,7 +83,7 @@ impl Turns {
     }
 
     /// A request has come.
-    pub(super) fn begin(self: &Arc<Self>) -> Arc<Turn> {
+    pub(crate) fn begin(self: &Arc<Self>) -> Arc<Turn> {
         self.state().has_asked = true;
         let turn = Turn {
             turns: Arc::clone(self),
@@ -94,13 +94,13 @@ impl Turns {
     }
 
     /// Since when it has been the client's turn; `None` where it is ours.
-    pub(super) fn quiet_since(&self) -> Option<Instant> {
+    pub(crate) fn quiet_since(&self) -> Option<Instant> {
         let state = self.state();
         (state.ours == 0).then_some(state.since)
     }
 
     /// Ends when it has been the client's turn for too long, or its place is wanted.
-    pub(super) async fn overdue(&self) {
+    pub(crate) async fn overdue(&self) {
         loop {
             let due = self.due();
             if due <= Instant::now() {
@@ -157,19 +157,19 @@ impl Drop for Turn {
 }
 
 impl<B> Heard<B> {
-    pub(super) fn new(body: B, turn: Arc<Turn>) -> Self {
+    pub(crate) fn new(body: B, turn: Arc<Turn>) -> Self {
         Self { body, turn }
     }
 }
 
 impl<B> Told<B> {
-    pub(super) fn new(body: B, turn: Arc<Turn>) -> Self {
+    pub(crate) fn new(body: B, turn: Arc<Turn>) -> Self {
         Self { body, turn }
     }
 }
 
-impl<S> Noted<S> {
-    pub(super) fn new(socket: S, turns: Arc<Turns>) -> Self {
+impl<S> NotedSocket<S> {
+    pub(crate) fn new(socket: S, turns: Arc<Turns>) -> Self {
         Self { socket, turns }
     }
 
@@ -230,7 +230,7 @@ impl<B: Body + Unpin> Body for Told<B> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for NotedSocket<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -240,7 +240,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for NotedSocket<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
