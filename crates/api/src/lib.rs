@@ -10,6 +10,7 @@ pub mod convert;
 
 mod crds;
 mod desired;
+mod dynamic_resource;
 mod kinds;
 mod moment;
 mod raw;

@@ -1,12 +1,9 @@
 //! One object in one line.
 
-use std::borrow::Cow;
-
 use bindery_api::{Role, role, trimmed_metadata};
 use bindery_core::Kind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::{ApiResource, DynamicResourceScope};
-use kube::{Resource, ResourceExt as _};
+use kube::ResourceExt as _;
 use serde::Deserialize;
 
 /// The lines that an object has in DNS, or is about to have.
@@ -46,34 +43,7 @@ struct Condition {
     observed_generation: Option<i64>,
 }
 
-impl Resource for ShownObject {
-    type DynamicType = ApiResource;
-    type Scope = DynamicResourceScope;
-
-    fn kind(resource: &ApiResource) -> Cow<'_, str> {
-        resource.kind.as_str().into()
-    }
-
-    fn group(resource: &ApiResource) -> Cow<'_, str> {
-        resource.group.as_str().into()
-    }
-
-    fn version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.version.as_str().into()
-    }
-
-    fn plural(resource: &ApiResource) -> Cow<'_, str> {
-        resource.plural.as_str().into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+bindery_api::dynamic_resource!(ShownObject);
 
 /// Which object a line is about. Zones come first, then records, then endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -24,12 +24,26 @@ const THEIRS: &str = "theirs.example.com. 60 IN A 198.51.100.9";
 /// A machine with a served zone, a record of ours and one of others in it.
 async fn with_foreign() -> Bench {
     let bench = Bench::managed().await;
-    bench.create(ZONE).await;
-    bench.create(WWW).await;
-    bench.until_ready("ARecord/www").await;
+    publish(&bench).await;
     write_foreign(&bench);
     bench.until_lines(&[THEIRS, WWW_LINE]).await;
     bench.settle().await;
+    bench
+}
+
+/// A zone, and a record in it that is served.
+async fn publish(bench: &Bench) {
+    bench.create(ZONE).await;
+    bench.create(WWW).await;
+    bench.until_ready("ARecord/www").await;
+}
+
+/// A zone and a record in namespace team, while these paths are not found.
+async fn in_team_without(paths: fn(&Method, &str) -> bool) -> Bench {
+    let client = move |api: &EmbeddedApi| missing(api, paths);
+    let mut bench = Bench::behind(Management::Managed, client).await;
+    bench.start();
+    in_team(&bench).await;
     bench
 }
 
@@ -137,9 +151,7 @@ async fn a_zone_with_data_in_it_does_not_go_with_its_namespace() {
 #[tokio::test(start_paused = true)]
 async fn a_zone_with_data_in_it_does_not_go_with_the_definition_of_its_kind() {
     let mut bench = Bench::managed().await;
-    bench.create(ZONE).await;
-    bench.create(WWW).await;
-    bench.until_ready("ARecord/www").await;
+    publish(&bench).await;
     let api: Api<CustomResourceDefinition> = Api::all(bench.client.clone());
     let kind = "dnszones.bindy.firestoned.io";
     api.delete(kind, &DeleteParams::default())
@@ -156,11 +168,7 @@ async fn a_zone_with_data_in_it_does_not_go_with_the_definition_of_its_kind() {
 /// A real cluster deletes the objects of a namespace kind by kind.
 #[tokio::test(start_paused = true)]
 async fn records_that_go_with_the_namespace_of_their_zone_wait_for_its_fate() {
-    let is_namespace = |_: &Method, path: &str| path == "/api/v1/namespaces/team";
-    let client = move |api: &EmbeddedApi| missing(api, is_namespace);
-    let mut bench = Bench::behind(Management::Managed, client).await;
-    bench.start();
-    in_team(&bench).await;
+    let mut bench = in_team_without(|_, path| path == "/api/v1/namespaces/team").await;
     bench.delete("team:ARecord/www").await;
     let message = bench.until("team:ARecord/www", "Ready", "-Held").await;
     assert!(
@@ -194,11 +202,7 @@ async fn records_that_go_with_the_namespace_of_their_zone_wait_for_its_fate() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_that_goes_with_its_namespace_and_not_with_its_zone_goes() {
-    let is_namespace = |_: &Method, path: &str| path == "/api/v1/namespaces/default";
-    let client = move |api: &EmbeddedApi| missing(api, is_namespace);
-    let mut bench = Bench::behind(Management::Managed, client).await;
-    bench.start();
-    in_team(&bench).await;
+    let bench = in_team_without(|_, path| path == "/api/v1/namespaces/default").await;
     bench.create(SHOP).await;
     bench.until_lines(&[SHOP_LINE, WWW_LINE]).await;
     bench.settle().await;
@@ -210,9 +214,7 @@ async fn a_record_that_goes_with_its_namespace_and_not_with_its_zone_goes() {
 #[tokio::test(start_paused = true)]
 async fn records_do_not_go_with_the_definition_of_their_kind() {
     let mut bench = Bench::managed().await;
-    bench.create(ZONE).await;
-    bench.create(WWW).await;
-    bench.until_ready("ARecord/www").await;
+    publish(&bench).await;
     let api: Api<CustomResourceDefinition> = Api::all(bench.client.clone());
     api.delete("arecords.bindy.firestoned.io", &DeleteParams::default())
         .await
@@ -231,9 +233,7 @@ async fn where_bindery_may_not_look_a_zone_is_held_and_the_permission_is_named()
     let client = move |api: &EmbeddedApi| refusing(api, is_namespace);
     let mut bench = Bench::behind(Management::Managed, client).await;
     bench.start();
-    bench.create(ZONE).await;
-    bench.create(WWW).await;
-    bench.until_ready("ARecord/www").await;
+    publish(&bench).await;
     bench.delete("DNSZone/example").await;
     let message = bench.until("DNSZone/example", "Guarded", "+Held").await;
     assert!(
@@ -248,9 +248,7 @@ async fn where_bindery_may_not_look_a_zone_is_held_and_the_permission_is_named()
 async fn a_zone_whose_name_is_edited_is_served_until_its_author_lets_it_go() {
     for crash in [false, true] {
         let mut bench = Bench::managed().await;
-        bench.create(ZONE).await;
-        bench.create(WWW).await;
-        bench.until_ready("ARecord/www").await;
+        publish(&bench).await;
         if crash {
             bench.crash().await;
         }
@@ -338,9 +336,7 @@ async fn records_of_a_zone_whose_object_vanished_are_known_again_after_a_restart
 #[tokio::test(start_paused = true)]
 async fn what_a_record_had_in_a_zone_that_was_taken_back_is_forgotten() {
     let bench = Bench::managed().await;
-    bench.create(ZONE).await;
-    bench.create(WWW).await;
-    bench.until_ready("ARecord/www").await;
+    publish(&bench).await;
     bench.delete("DNSZone/example").await;
     bench.until_gone("DNSZone/example").await;
     bench.until("ARecord/www", "Ready", "-NotSelected").await;
@@ -435,9 +431,7 @@ async fn single_deletions_go_at_once_and_cost_one_write_more() {
 #[tokio::test(start_paused = true)]
 async fn a_zone_that_no_file_declares_any_longer_is_kept_and_says_so() {
     let bench = Bench::managed().await;
-    bench.create(ZONE).await;
-    bench.create(WWW).await;
-    bench.until_ready("ARecord/www").await;
+    publish(&bench).await;
     let note = |file: Option<&str>| json!({"metadata": {"annotations": {"bindery.dev/no-longer-declared": file}}});
     bench
         .patch("DNSZone/example", note(Some("example.yaml")))
