@@ -26,8 +26,9 @@ Tasks:
       --seeds N           how many seeds (default 1000)
       --seed N            exactly this seed, with its trace: how a failure is replayed
       --first N           the first of the seeds (default 0)
-  mutants [-- ARGS]     damage core and sources in small ways, one at a time, and see that unit tests or
-                        the simulation notice; hours for all, `-- --file PATH` for one file
+  mutants               damage core and sources in small ways, one at a time, and see that unit tests or
+                        the simulation notice; all damages are in one build, behind a switch
+      --file PATH         only those of this file (repeatable)
   bench [-- ARGS]       measure beside nsupdate; prints a table; not part of the tests
   setup                 install what the tests start: Debian packages, and kube-apiserver and etcd
                         built from Go modules into a cache outside the checkout (minutes, once)

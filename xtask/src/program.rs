@@ -48,6 +48,15 @@ impl Program {
         self
     }
 
+    /// The same, started by another program that takes it behind these arguments.
+    #[must_use]
+    pub(crate) fn inside<const N: usize>(mut self, name: &str, args: [&str; N]) -> Self {
+        let name = std::mem::replace(&mut self.name, name.to_owned());
+        let outer = args.into_iter().map(str::to_owned);
+        self.args = outer.chain([name]).chain(self.args).collect();
+        self
+    }
+
     /// Runs it on the terminal of the user.
     ///
     /// # Errors
@@ -99,6 +108,24 @@ impl Program {
             .with_context(|| format!("cannot start {self}"))?;
         self.verdict(output.status)?;
         String::from_utf8(output.stdout).with_context(|| format!("`{self}` printed no UTF-8"))
+    }
+
+    /// Runs it and returns what it printed, also where it fails; its errors are dropped.
+    pub(crate) fn printed(&self) -> Result<String> {
+        let output = self
+            .command()
+            .output()
+            .with_context(|| format!("cannot start {self}"))?;
+        String::from_utf8(output.stdout).with_context(|| format!("`{self}` printed no UTF-8"))
+    }
+
+    /// Runs it without a word and returns how it ended.
+    pub(crate) fn status(&self) -> Result<ExitStatus> {
+        let mut command = self.command();
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .status()
+            .with_context(|| format!("cannot start {self}"))
     }
 
     fn command(&self) -> Command {
