@@ -52,10 +52,12 @@ impl Catalog {
     #[must_use]
     pub fn decide(&self, object: &ObjectRef, available: IsAvailable<'_>) -> Option<Decision> {
         if let Some(entry) = self.records.get(object) {
-            return Some(self.decide_record(entry, available));
+            let decision = self.decide_record(entry, available);
+            return Some(decision.after_tampering(&entry.meta));
         }
         if let Some(entry) = self.endpoints.get(object) {
-            return Some(self.decide_endpoints(entry, available));
+            let decision = self.decide_endpoints(entry, available);
+            return Some(decision.after_tampering(&entry.meta));
         }
         self.tombstones.get(object).map(|meta| self.withdraw(meta))
     }
@@ -430,6 +432,17 @@ fn refuse_apex_alias(key: &RecordKey, zone: &Name, field: &str) -> Result<(), Pr
 pub type IsAvailable<'a> = &'a dyn Fn(&Group, &RecordKey) -> bool;
 
 impl Decision {
+    /// An annotation that somebody else changed is written back before anything else: until then only memory
+    /// may know what the object has.
+    fn after_tampering(mut self, meta: &Meta) -> Self {
+        if !matches!(self.next, NextAct::WriteMetadata(_))
+            && let Some(patch) = MetadataPatch::written_back(meta)
+        {
+            self.next = NextAct::WriteMetadata(patch);
+        }
+        self
+    }
+
     fn within(mut self, zones: Vec<Id>, mut problems: Vec<Problem>) -> Self {
         problems.append(&mut self.problems);
         Self {

@@ -7,7 +7,7 @@ use bindery_core::{
 };
 use serde_json::{Value, json};
 
-use crate::meta::{FINALIZER, Meta, PUBLISHED, ZONE, owned_zones_text, text};
+use crate::meta::{FINALIZER, Life, Meta, PUBLISHED, ZONE, owned_zones_text, text};
 use crate::seal::seal;
 
 /// The longest text of lines in one object. Kubernetes allows 256 KiB for all annotations of an
@@ -84,6 +84,17 @@ impl MetadataPatch {
             annotations: BTreeMap::new(),
             owned: None,
         }
+    }
+
+    /// The patch that writes back what somebody else changed; `None` where nobody did, or where an object that
+    /// is being deleted lacks our finalizer, which it cannot be given any more.
+    pub(crate) fn written_back(meta: &Meta) -> Option<Self> {
+        let is_held = meta.has_finalizer || meta.life == Life::Alive;
+        let is_lost = meta.is_tampered() && !meta.published.is_empty();
+        (is_held && is_lost).then(|| {
+            let lines = meta.published.to_string();
+            Self::new(meta, Finalizer::Keep, lines, meta.zone.as_deref())
+        })
     }
 
     fn new(meta: &Meta, finalizer: Finalizer, lines: String, zone: Option<&str>) -> Self {

@@ -144,6 +144,39 @@ const WWW_HELD: &str = "ARecord www@9 {labels: {zone: a}, finalizers: [bindery.d
     'www.example.com. 300 IN A 192.0.2.1', bindy.firestoned.io/zone: example.com}} \
     {name: www, ipv4Addresses: [192.0.2.1]}";
 
+/// Whatever else is to be done for an object, what tells of its records comes first.
+#[test]
+fn an_annotation_that_somebody_changed_is_written_back_though_nothing_can_be_published() {
+    const LINE: &str = "www.example.com. 300 IN A 192.0.2.1";
+    let known = |version: u32, life: &str, published: &str, spec: &str| {
+        object(&format!(
+            "ARecord www@9 {{labels: {{zone: a}}, finalizers: [bindery.dev/dns], \
+             resourceVersion: '{version}'{life}, annotations: {{{published}}}}} {spec}"
+        ))
+    };
+    let (wish, broken) = (
+        "{name: www, ipv4Address: 192.0.2.1}",
+        "{name: www, ipv4Address: nonsense}",
+    );
+    let published = format!("bindery.dev/published: {LINE}");
+    let deleting = ", deletionTimestamp: '2026-01-01T00:00:00Z'";
+    // Its zone is gone; its author has to correct it; it is being deleted.
+    for (zones, life, spec) in [
+        (&[][..], "", wish),
+        (&[ZONE], "", broken),
+        (&[ZONE], deleting, wish),
+    ] {
+        let mut catalog = catalog(zones);
+        catalog.upsert(known(2, life, &published, spec));
+        let before = decide(&catalog, Kind::ARecord, "www");
+        assert!(!matches!(before.next, NextAct::WriteMetadata(_)));
+        catalog.upsert(known(3, life, "", spec));
+        let after = decide(&catalog, Kind::ARecord, "www");
+        let said = said(&after);
+        assert_eq!(said.first(), Some(&format!("[{LINE}]")), "{said:?}");
+    }
+}
+
 #[test]
 fn a_crash_between_annotation_and_status_leaves_nothing_to_write() {
     let line = |ttl: u32| format!("www.example.com. {ttl} IN A 192.0.2.1");
