@@ -410,7 +410,8 @@ impl ZoneHost for FakeNameServer {
             let made = zones
                 .entry(zone.clone())
                 .or_insert_with(|| records.iter().cloned().collect());
-            if is_new {
+            // A secondary that fetched nothing yet has no serial.
+            if is_new && !records.is_empty() {
                 damage.made(zone, made.serial);
             }
             Ok(())

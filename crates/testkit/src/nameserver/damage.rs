@@ -142,3 +142,30 @@ impl FakeNameServer {
         self.damage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bindery_core::Record;
+    use bindery_engine::ports::ZoneHost as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_secondary_that_fetched_nothing_yet_has_no_serial() {
+        let zone = Name::parse("example.com").expect("the name is sound");
+        let soa = |serial: u32| -> Record {
+            let line =
+                format!("example.com. 60 IN SOA ns.example.net. a.example.net. {serial} 1 1 1 1");
+            line.parse().expect("the line is sound")
+        };
+        let server = FakeNameServer::default();
+        server.create(&zone, &[soa(9)]).await.expect("it answers");
+        server.lose_zone(&zone);
+        // It is told to have the zone while nobody can hand it over.
+        server.create(&zone, &[]).await.expect("it answers");
+        assert_eq!(server.rewound(), Vec::<String>::new());
+        server.lose_zone(&zone);
+        server.create(&zone, &[soa(8)]).await.expect("it answers");
+        assert_eq!(server.rewound().len(), 1);
+    }
+}
