@@ -12,7 +12,7 @@ mod plan;
 mod record;
 mod report;
 
-use bindery_core::{Group, RecordKey};
+use bindery_core::{Group, Record, RecordKey};
 use bindery_engine::work::Requeue;
 use bindery_sources::{Decision, Id, Life, Meta, NextAct};
 
@@ -33,13 +33,13 @@ struct Observed<'s> {
 }
 
 impl Observed<'_> {
-    /// Whether the object has no zone any longer, and nobody can tell whether what it had is gone: its zone's
-    /// object vanished, and this process did not see the zone go. Then what it had is remembered.
-    fn is_out_of_sight(&self, decision: &Decision) -> bool {
+    /// What the object may have where nobody can tell whether it is gone: its zone's object vanished, and this
+    /// process did not see the zone go. It is remembered.
+    fn out_of_sight(&self) -> Vec<(Group, Record)> {
         let is_alive = self.meta.is_some_and(|meta| meta.life == Life::Alive);
         let gone = |group: &Group, zone: &[u8]| self.state.taken_back.has(group, zone);
-        let catalog = &self.state.catalog;
-        is_alive && decision.zones.is_empty() && catalog.is_out_of_sight(self.object, &gone)
+        let lines = || self.state.catalog.out_of_sight(self.object, &gone);
+        is_alive.then(lines).unwrap_or_default()
     }
 }
 
@@ -47,6 +47,8 @@ impl Observed<'_> {
 struct Valid<'s> {
     observed: Observed<'s>,
     decision: Decision,
+    /// What it goes on recording, because nobody can tell whether it is gone.
+    kept: Vec<(Group, Record)>,
 }
 
 /// Moves one object closer to its declaration. Safe to call at any time.
@@ -115,5 +117,16 @@ fn validate(observed: Observed<'_>) -> Option<Valid<'_>> {
             declaration.going = going;
         }
     }
-    Some(Valid { observed, decision })
+    // Where nothing is to be taken out of the metadata, nothing can be lost.
+    let kept = match &decision.cleanup {
+        Some(_) => observed.out_of_sight(),
+        None => Vec::new(),
+    };
+    let cleanup = decision.cleanup.take().zip(observed.meta);
+    decision.cleanup = cleanup.and_then(|(patch, meta)| patch.keeping(meta, &kept));
+    Some(Valid {
+        observed,
+        decision,
+        kept,
+    })
 }

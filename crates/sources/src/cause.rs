@@ -1,6 +1,6 @@
 //! How the deletion of an object came about.
 
-use bindery_core::{Group, ObjectRef, zones::Going};
+use bindery_core::{Group, ObjectRef, Record, zones::Going};
 
 use crate::catalog::Catalog;
 use crate::meta::Meta;
@@ -60,16 +60,17 @@ impl Catalog {
         }
     }
 
-    /// Whether an object may have something in a zone that no object declares and that is not `gone` either.
-    /// Nobody can tell what is there.
+    /// What an object may have in zones that no object declares and that are not `gone` either. Nobody can tell
+    /// what is there.
     #[must_use]
-    pub fn is_out_of_sight(&self, object: &ObjectRef, gone: IsGone<'_>) -> bool {
-        let lines = self.meta(object).map(Meta::owned_records);
-        lines.into_iter().flatten().any(|(group, line)| {
+    pub fn out_of_sight(&self, object: &ObjectRef, gone: IsGone<'_>) -> Vec<(Group, Record)> {
+        let mut lines = self.meta(object).map_or_else(Vec::new, Meta::owned_records);
+        lines.retain(|(group, line)| {
             let mut suffixes = line.name.suffixes();
             !suffixes
-                .any(|name| self.zones.serving(name, Some(&group)).is_some() || gone(&group, name))
-        })
+                .any(|name| self.zones.serving(name, Some(group)).is_some() || gone(group, name))
+        });
+        lines
     }
 
     fn is_beside_its_zone(&self, object: &ObjectRef) -> bool {

@@ -7,7 +7,7 @@ use bindery_core::{
 };
 use serde_json::{Value, json};
 
-use crate::meta::{FINALIZER, Life, Meta, PUBLISHED, ZONE, owned_zones_text, text};
+use crate::meta::{FINALIZER, Life, Meta, PUBLISHED, ZONE, owned_zones_text, parse_records, text};
 use crate::seal::seal;
 
 /// The longest text of lines in one object. Kubernetes allows 256 KiB for all annotations of an
@@ -62,6 +62,25 @@ impl MetadataPatch {
     #[must_use]
     pub fn owned(&self) -> Option<&str> {
         self.owned.as_deref()
+    }
+
+    /// The same for an object that goes on recording these lines; `None` where nothing is left to write then.
+    #[must_use]
+    pub fn keeping(self, meta: &Meta, kept: &[(Group, Record)]) -> Option<Self> {
+        if kept.is_empty() {
+            return Some(self);
+        }
+        let mut lines = parse_records(self.owned().unwrap_or_default());
+        let value =
+            |(group, record): &(Group, Record)| (group.clone(), record.key(), record.data.clone());
+        let known: BTreeSet<_> = lines.iter().map(value).collect();
+        let more = kept.iter().filter(|line| !known.contains(&value(line)));
+        lines.extend(more.cloned());
+        let text = text(lines);
+        let zone = self.zone_after(meta.zone.as_deref());
+        let is_exact = meta.is_recorded() && meta.has_finalizer && *meta.published == *text;
+        (!is_exact || meta.zone.as_deref() != zone)
+            .then(|| Self::new(meta, Finalizer::Keep, text, zone))
     }
 
     /// Whether the object has our finalizer once the patch is written.

@@ -58,9 +58,6 @@ pub(super) fn plan(valid: Option<Valid<'_>>) -> PublishingPlan {
                     PublishingPlan::Report(Box::new(Report::received(valid, content, receipt)))
                 }
                 (None, Some(life)) => match &valid.decision.cleanup {
-                    Some(_) if valid.observed.is_out_of_sight(&valid.decision) => {
-                        PublishingPlan::Rest
-                    }
                     Some(patch) if is_withdrawn => PublishingPlan::CleanUp(patch.clone()),
                     Some(_) | None if life == Life::Deleting => PublishingPlan::Rest,
                     Some(_) | None => {

@@ -44,8 +44,8 @@ pub(super) struct Report {
     content: u64,
     /// The receipt is still to come.
     is_early: bool,
-    /// Nobody can tell whether what it had is gone.
-    is_out_of_sight: bool,
+    /// What it had where nobody can tell whether it is gone.
+    kept: Vec<(Group, Record)>,
 }
 
 impl Report {
@@ -70,10 +70,14 @@ impl Report {
         }
     }
 
-    fn new(Valid { observed, decision }: Valid<'_>, content: u64) -> Self {
+    fn new(valid: Valid<'_>, content: u64) -> Self {
+        let Valid {
+            observed,
+            decision,
+            kept,
+        } = valid;
         let meta = observed.meta;
         let catalog = &observed.state.catalog;
-        let is_out_of_sight = decision.cleanup.is_some() && observed.is_out_of_sight(&decision);
         let zones = decision.zones.into_iter().filter_map(|id| {
             let name = catalog.zone(&id)?.name.cloned()?;
             Some((id, name))
@@ -89,7 +93,7 @@ impl Report {
             confirmed: meta.map_or_else(Box::default, |meta| meta.confirmed_text().into()),
             content,
             is_early: false,
-            is_out_of_sight,
+            kept,
         }
     }
 
@@ -100,9 +104,14 @@ impl Report {
         let confirmed = bindery_sources::meta::parse_records(&self.confirmed);
         let receipt = self.receipt.as_deref();
         let is_over = receipt.is_some_and(|receipt| receipt.withdrawal == Withdrawal::Done);
-        if !is_over || self.is_out_of_sight {
-            lines.extend(confirmed.iter().cloned());
-        }
+        let is_kept = |line: &&(Group, Record)| {
+            let mut kept = self.kept.iter();
+            let is_same = |(group, record): &(Group, Record)| {
+                *group == line.0 && record.name == line.1.name && record.data == line.1.data
+            };
+            !is_over || kept.any(is_same)
+        };
+        lines.extend(confirmed.iter().filter(is_kept).cloned());
         for outcome in receipt.iter().flat_map(|receipt| &receipt.outcomes) {
             let (group, key) = (&outcome.group, &outcome.claim.key);
             if matches!(

@@ -334,6 +334,60 @@ async fn records_of_a_zone_whose_object_vanished_are_known_again_after_a_restart
 }
 
 #[tokio::test(start_paused = true)]
+async fn endpoints_in_a_zone_whose_object_vanished_are_known_again_beside_those_in_another() {
+    let mut bench = with_foreign().await;
+    let other = ZONE.replace("name: example,", "name: other,");
+    let other = other
+        .replace("example.com", "example.net")
+        .replace("zone: example", "zone: other");
+    bench.create(&other).await;
+    let lines = ["shop.example.com", "old.example.net", "new.example.net"];
+    let endpoints = |names: &[&str]| {
+        let endpoints: Vec<_> = names
+            .iter()
+            .map(|name| {
+                json!({"dnsName": name, "recordType": "A", "recordTTL": 60,
+                       "targets": ["192.0.2.10"]})
+            })
+            .collect();
+        json!({"spec": {"endpoints": endpoints}})
+    };
+    bench.create(SHOP).await;
+    let patch = endpoints(&lines[..2]);
+    bench.patch("DNSEndpoint/shop", patch).await;
+    bench
+        .until("DNSEndpoint/shop", "Programmed", "+Programmed")
+        .await;
+    bench.delete("DNSZone/example").await;
+    bench.until("DNSZone/example", "Guarded", "+Held").await;
+    let stripped = json!({"metadata": {"finalizers": null}});
+    bench.patch("DNSZone/example", stripped).await;
+    bench.until_gone("DNSZone/example").await;
+    bench.restart().await;
+    bench.settle().await;
+    // What is withdrawn in the zone that lives is forgotten; of the other nobody can tell.
+    let patch = endpoints(&[lines[0], lines[2]]);
+    bench.patch("DNSEndpoint/shop", patch).await;
+    bench.settle().await;
+    let published = bench.published("DNSEndpoint/shop").await;
+    let published = published.expect("it has lines");
+    assert!(
+        published.contains(lines[0]) && published.contains(lines[2]),
+        "{published}"
+    );
+    assert!(!published.contains(lines[1]), "{published}");
+
+    bench.restart().await;
+    bench.create(ZONE).await;
+    bench
+        .until("DNSEndpoint/shop", "Programmed", "+Programmed")
+        .await;
+    bench.delete("DNSEndpoint/shop").await;
+    bench.until_gone("DNSEndpoint/shop").await;
+    bench.until_lines(&[THEIRS, WWW_LINE]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_record_had_in_a_zone_that_was_taken_back_is_forgotten() {
     let bench = Bench::managed().await;
     publish(&bench).await;
