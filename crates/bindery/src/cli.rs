@@ -2,6 +2,7 @@
 
 pub(crate) mod ask;
 mod line;
+mod sidecar;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::address::{Given, LocalCluster};
 pub(crate) use line::read;
+pub(crate) use sidecar::SidecarFlags;
 
 /// Binds names to addresses for Kubernetes.
 ///
@@ -49,6 +51,8 @@ pub(crate) enum Command {
     Up(UpFlags),
     /// Run the controllers against a Kubernetes API and an RFC 2136 name server.
     Run(RunFlags),
+    /// Run beside a named: an HTTP API for its zones and records, and whether it may be asked yet.
+    Sidecar(SidecarFlags),
     /// Show zones, their servers, and the objects that are not ready.
     Status(ask::StatusFlags),
     /// Follow one object from its spec to DNS, and say where it stops.
@@ -306,6 +310,13 @@ pub(crate) struct Watching {
     )]
     pub(crate) metrics_address: SocketAddr,
 
+    #[command(flatten)]
+    pub(crate) logging: Logging,
+}
+
+/// Flags for the log.
+#[derive(Debug, Args)]
+pub(crate) struct Logging {
     /// Which messages are logged to stderr: debug, or by crate as in `bindery_dns=debug,warn`
     #[arg(
         long,

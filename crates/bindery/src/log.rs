@@ -9,7 +9,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::cli::{LogFormat, Watching};
+use crate::cli::{LogFormat, Logging};
 use crate::out::{self, LogLines};
 use crate::surroundings;
 
@@ -23,7 +23,7 @@ const NOT_EVERY_TIME: &str = "kube_client::client::tls=error";
 static IS_JSON: AtomicBool = AtomicBool::new(false);
 
 /// Sends log lines that pass the filter, or `default` where none was given, to stderr.
-pub(crate) fn start(flags: &Watching, default: &str) -> Result<()> {
+pub(crate) fn start(flags: &Logging, default: &str) -> Result<()> {
     let text = flags.log.as_deref().unwrap_or(default);
     let filter = EnvFilter::try_new(text).with_context(|| {
         format!("--log {text:?} is not a filter; try info or bindery_dns=debug")

@@ -25,6 +25,7 @@ mod nameserver;
 mod servers;
 
 mod run;
+mod sidecar;
 mod up;
 
 mod ask;
@@ -55,6 +56,7 @@ fn start(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Up(flags) => runtime()?.block_on(up::up(flags))?,
         Command::Run(flags) => runtime()?.block_on(run::run(flags))?,
+        Command::Sidecar(flags) => runtime()?.block_on(sidecar::sidecar(flags))?,
         Command::Status(flags) => return runtime()?.block_on(ask::status(flags)),
         Command::Explain(flags) => return runtime()?.block_on(ask::explain(flags)),
         Command::Plan(flags) => return runtime()?.block_on(ask::plan(flags)),

@@ -286,6 +286,6 @@ pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
 }
 
 /// Seconds since 1970, as signatures carry them.
-fn clock() -> SigningClock {
+pub(crate) fn clock() -> SigningClock {
     Arc::new(|| surroundings::since_1970().as_secs())
 }

@@ -16,7 +16,7 @@ use crate::{address, control, kinds, log, metrics, up};
 
 /// Runs until a signal comes or something falls.
 pub(crate) async fn run(flags: RunFlags) -> Result<()> {
-    log::start(&flags.watching, log::STORY)?;
+    log::start(&flags.watching.logging, log::STORY)?;
     let signals = Signals::take()?;
     let stop = CancellationToken::new();
     let (base, work) = tokio::select! {

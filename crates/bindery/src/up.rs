@@ -37,7 +37,7 @@ pub(crate) async fn up(flags: UpFlags) -> Result<()> {
         Style::Drawn => "warn",
         Style::Lines => log::STORY,
     };
-    log::start(&flags.watching, lines)?;
+    log::start(&flags.watching.logging, lines)?;
     data::keep_private();
     let signals = Signals::take()?;
     let stop = CancellationToken::new();

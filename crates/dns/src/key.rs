@@ -238,6 +238,14 @@ impl Key {
         ))
     }
 
+    /// The same secret under another name.
+    ///
+    /// # Errors
+    /// If `name` is not a domain name.
+    pub fn renamed(&self, name: &str) -> Result<Self, KeyProblem> {
+        Self::new(name, self.inner.algorithm, self.inner.secret.0.to_vec())
+    }
+
     /// The key's name, without the trailing dot.
     #[must_use]
     pub fn name(&self) -> String {

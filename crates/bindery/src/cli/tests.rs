@@ -34,6 +34,11 @@ fn help_of_run_teaches() {
 }
 
 #[test]
+fn help_of_sidecar_teaches() {
+    insta::assert_snapshot!("help_sidecar", help(&["sidecar"]));
+}
+
+#[test]
 fn help_of_status_teaches() {
     insta::assert_snapshot!("help_status", help(&["status"]));
 }
@@ -113,6 +118,7 @@ fn status_with(flags: &[&str], line: &[&str]) -> Result<super::ask::StatusFlags,
             Command::Status(status) => Ok(status),
             Command::Up(_)
             | Command::Run(_)
+            | Command::Sidecar(_)
             | Command::Explain(_)
             | Command::Plan(_)
             | Command::Crds => Err("the line says status".to_owned()),
