@@ -90,4 +90,21 @@ mod tests {
         assert_eq!(failures.count(), 0);
         assert_eq!(failures.fail(&POLICY, 0), Duration::from_millis(50));
     }
+
+    #[test]
+    fn jitter_reaches_from_half_the_delay_to_all_of_it() {
+        let half = 50_000_000;
+        assert_eq!(POLICY.delay(1, half - 1), Duration::from_nanos(99_999_999));
+        assert_eq!(POLICY.delay(1, half), Duration::from_millis(100));
+        assert_eq!(POLICY.delay(1, half + 1), Duration::from_millis(50));
+    }
+
+    #[test]
+    fn the_longest_delay_overflows_nothing() {
+        let policy = Backoff {
+            first: Duration::MAX,
+            max: Duration::MAX,
+        };
+        assert!(policy.delay(40, u64::MAX) >= Duration::MAX / 2);
+    }
 }

@@ -51,3 +51,22 @@ pub struct Condition {
     /// The generation of the object that this was decided for.
     pub observed_generation: i64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_written_as_kubernetes_writes_it() {
+        let all = [
+            ConditionStatus::True,
+            ConditionStatus::False,
+            ConditionStatus::Unknown,
+        ];
+        assert_eq!(
+            all.map(ConditionStatus::as_str),
+            ["True", "False", "Unknown"]
+        );
+        assert_eq!(ConditionStatus::Unknown.to_string(), "Unknown");
+    }
+}

@@ -119,3 +119,67 @@ impl Net {
         steps
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "a.example.com. 300 IN A 192.0.2.1";
+    const TWO: &str = "a.example.com. 300 IN A 192.0.2.2";
+
+    fn record(line: &str) -> Record {
+        line.parse().expect("a fixture is a zone-file line")
+    }
+
+    fn soa(serial: u32) -> String {
+        format!("example.com. 60 IN SOA ns.example.com. root.example.com. {serial} 1 1 1 1")
+    }
+
+    fn content(lines: &[&str]) -> ZoneContent {
+        lines.iter().map(|line| record(line)).collect()
+    }
+
+    #[test]
+    fn versions_differ_in_what_went_and_came_and_in_their_serials() {
+        let zone = Name::parse("example.com").expect("a name");
+        let stays = "b.example.com. 300 IN A 192.0.2.3";
+        let from = content(&[&soa(1), ONE, stays]);
+        let to = content(&[&soa(2), TWO, stays]);
+        let difference = Difference {
+            to: record(&soa(2)),
+            removed: vec![record(ONE)],
+            added: vec![record(TWO)],
+            fleeting: Vec::new(),
+            returned: Vec::new(),
+        };
+        assert_eq!(Difference::between(&zone, &from, &to), Some(difference));
+        assert_eq!(Difference::between(&zone, &from, &content(&[TWO])), None);
+    }
+
+    #[test]
+    fn what_came_and_went_is_fleeting_and_what_went_and_came_has_returned() {
+        let mut net = Net::default();
+        net.add(record(ONE));
+        net.remove(record(ONE));
+        net.remove(record(TWO));
+        net.add(record(TWO));
+        let steps = net.steps(record(&soa(2)));
+        assert!(steps.removed.is_empty() && steps.added.is_empty());
+        assert_eq!(steps.returned, [record(TWO)]);
+        assert_eq!(steps.fleeting.len(), 1);
+        assert_eq!(steps.fleeting[0].data, record(ONE).data);
+    }
+
+    #[test]
+    fn another_ttl_is_another_record() {
+        let later = "a.example.com. 60 IN A 192.0.2.1";
+        let mut net = Net::default();
+        net.remove(record(ONE));
+        net.add(record(later));
+        let steps = net.steps(record(&soa(2)));
+        assert_eq!(
+            (steps.removed, steps.added),
+            (vec![record(ONE)], vec![record(later)])
+        );
+    }
+}

@@ -53,3 +53,28 @@ impl fmt::Display for ZoneKey {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_is_shown_with_its_cluster_if_that_has_a_name() {
+        let named = Group::named("public");
+        assert_eq!(
+            (named.name(), Group::UNNAMED.name()),
+            (Some("public"), None)
+        );
+        assert_eq!(named.to_string(), "cluster public");
+        assert_eq!(
+            Group::UNNAMED.to_string(),
+            "the servers without a cluster's name"
+        );
+        let shown = |group: Group| {
+            let name = Name::parse("example.com").expect("a name");
+            ZoneKey { name, group }.to_string()
+        };
+        assert_eq!(shown(named), "example.com. on cluster public");
+        assert_eq!(shown(Group::UNNAMED), "example.com.");
+    }
+}

@@ -118,7 +118,11 @@ mod tests {
             "1",
             "",
         ] {
-            assert_eq!(Uid::from(text).to_string(), text);
+            let uid = Uid::from(text);
+            assert_eq!(
+                (uid.to_string(), format!("{uid:?}")),
+                (text.into(), text.into())
+            );
         }
     }
 

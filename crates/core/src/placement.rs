@@ -207,4 +207,31 @@ mod tests {
                 .is_some()
         );
     }
+
+    #[test]
+    fn what_an_object_in_one_group_is_told_passes_as_it_is() {
+        let mut all = Placements::default();
+        all.declare(&parts(2, &["a"]));
+        let event = receipt(1, Withdrawal::Pending);
+        assert_eq!(all.receive(&of("a"), event.clone()), Some(event));
+    }
+
+    #[test]
+    fn what_may_linger_somewhere_is_not_done_and_what_fails_is_worse() {
+        let fault = || Fault::new(FaultKind::Lost, "lost");
+        let (lingers, fails) = (Withdrawal::Lingering(fault()), Withdrawal::Failing(fault()));
+        for (first, second, whole) in [
+            (&lingers, &Withdrawal::Done, &lingers),
+            (&Withdrawal::Done, &lingers, &lingers),
+            (&lingers, &fails, &fails),
+            (&fails, &lingers, &fails),
+            (&lingers, &Withdrawal::Pending, &Withdrawal::Pending),
+        ] {
+            let mut all = Placements::default();
+            all.declare(&parts(1, &["a", "b"]));
+            all.receive(&of("a"), receipt(1, first.clone()));
+            let told = all.receive(&of("b"), receipt(1, second.clone()));
+            assert_eq!(told, Some(receipt(1, whole.clone())));
+        }
+    }
 }

@@ -81,6 +81,8 @@ mod tests {
         let problem = |at| Problem::invalid(format!("spec.endpoints[{at}].dnsName"), "is empty");
         let one = Problem::summary(&[problem(0)]);
         assert_eq!(one, "spec.endpoints[0].dnsName: is empty");
+        let five = Problem::summary(&(0..5).map(problem).collect::<Vec<_>>());
+        assert!(five.ends_with("[4].dnsName: is empty"), "{five}");
         let many = Problem::summary(&(0..7).map(problem).collect::<Vec<_>>());
         assert!(
             many.ends_with("spec.endpoints[4].dnsName: is empty; and 2 more"),

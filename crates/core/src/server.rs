@@ -70,3 +70,19 @@ impl ServerInfo {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_shown_by_its_name_and_its_role() {
+        let roles = [ServerRole::Primary, ServerRole::Secondary];
+        assert_eq!(roles.map(ServerRole::as_str), ["primary", "secondary"]);
+        let id = ServerId::new("192.0.2.1:53");
+        assert_eq!(
+            (id.as_str(), &*id.to_string()),
+            ("192.0.2.1:53", "192.0.2.1:53")
+        );
+    }
+}

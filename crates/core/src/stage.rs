@@ -87,9 +87,12 @@ mod tests {
     #[test]
     fn the_stages_stand_in_order_and_each_has_its_word() {
         assert!(Stage::ALL.is_sorted());
-        let mut words: Vec<&str> = Stage::ALL.into_iter().map(Stage::as_str).collect();
-        words.sort_unstable();
-        words.dedup();
-        assert_eq!(words.len(), Stage::ALL.len());
+        for word in [Stage::as_str, Stage::done_when] {
+            let mut words: Vec<&str> = Stage::ALL.into_iter().map(word).collect();
+            words.sort_unstable();
+            words.dedup();
+            assert_eq!(words.len(), Stage::ALL.len());
+        }
+        assert_eq!(Stage::Verify.to_string(), "verify");
     }
 }

@@ -262,3 +262,43 @@ fn all_is_well_only_when_every_follower_has_what_the_leader_has() {
     assert!(!fleet.expects(&unknown, Serial(5)));
     assert_eq!(fleet.behind().count(), 0);
 }
+
+#[test]
+fn a_server_serves_once_its_serial_is_known() {
+    let mut fleet = of(&[ServerRole::Primary]);
+    fleet.aim(Serial(5), at(0));
+    assert!(!fleet.is_serving());
+    assert_eq!(fleet.serial(&id(0)), None);
+    visit_all(&mut fleet, Serial(5), at(0));
+    assert!(fleet.is_serving());
+    assert_eq!(
+        (fleet.serial(&id(0)), fleet.serial(&id(1))),
+        (Some(Serial(5)), None)
+    );
+}
+
+#[test]
+fn a_server_of_unknown_past_is_known_once_it_has_what_the_leader_has() {
+    let mut fleet = fleet();
+    fleet.aim(Serial(5), at(0));
+    let joins = info(7, ServerRole::Primary);
+    fleet.set_servers([&joins], Some(Past::Unknown), at(0));
+    assert!(fleet.has_unknown());
+    visit_all(&mut fleet, Serial(5), at(0));
+    assert!(!fleet.has_unknown());
+}
+
+#[test]
+fn a_server_that_answers_again_is_late_at_once_and_others_after_the_grace() {
+    let mut fleet = of(&[ServerRole::Primary]);
+    fleet.aim(Serial(5), at(0));
+    let is_late = |fleet: &Fleet, now| fleet.lateness(&PACE, now, Some(Serial(5))).is_some();
+    assert!(!is_late(&fleet, at(1)) && is_late(&fleet, at(1000)));
+    fleet.fall_silent(&id(0), &down(), at(0));
+    assert!(
+        !is_late(&fleet, at(5000)),
+        "who is silent is told of otherwise"
+    );
+    fleet.answer(&id(0), at(5000));
+    assert!(is_late(&fleet, at(1)));
+}

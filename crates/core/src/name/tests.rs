@@ -248,4 +248,41 @@ fn a_name_written_in_full_without_a_dot_has_its_zone_twice() {
     }
     let root = Name::root();
     assert!(!zone.repeats(&root));
+    let deeper = Name::parse("a.shop.example").expect("it is a name");
+    let twice = Name::parse_in("www.a.shop.example", &deeper).expect("it is a name");
+    assert!(twice.repeats(&deeper));
+}
+
+#[test]
+fn the_limits_of_the_wire_form_are_those_of_rfc_1035() {
+    let wire = |lengths: &[u8]| {
+        let label = |length: &u8| [vec![*length], vec![b'a'; usize::from(*length)]].concat();
+        let labels: Vec<u8> = lengths.iter().flat_map(label).collect();
+        Name::from_wire(&[labels, vec![0]].concat()).map(|name| name.as_wire().len())
+    };
+    assert_eq!(wire(&[63]), Ok(65));
+    assert_eq!(wire(&[63, 63, 63, 61]), Ok(255));
+    for too_long in [
+        &[64][..],
+        &[65],
+        &[191],
+        &[63, 63, 63, 62],
+        &[63, 63, 63, 63],
+    ] {
+        assert_eq!(wire(too_long), Err(NameProblem::Malformed), "{too_long:?}");
+    }
+}
+
+#[test]
+fn a_map_of_names_is_asked_by_their_wire_form() {
+    let name = Name::parse("www.example.com").expect("a name");
+    assert_eq!(format!("{name:?}"), "www.example.com.");
+    let map = std::collections::HashMap::from([(name.clone(), 1)]);
+    assert_eq!(map.get(name.as_wire()), Some(&1));
+}
+
+#[test]
+fn what_unicode_is_mapped_to_is_judged_like_what_is_typed() {
+    assert!(Name::parse("a＠b.example").is_err());
+    assert!(Name::parse(r"a\.b c.example").is_err());
 }

@@ -1,3 +1,5 @@
+mod wire;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -221,6 +223,7 @@ fn serials_compare_around_the_circle() {
     assert!(Serial(u32::MAX).next() == Serial(0));
     assert!(!Serial(5).newer_than(Serial(5)));
     assert_eq!(Serial(0).partial_cmp(&Serial(1 << 31)), None);
+    assert_eq!(Serial(5).partial_cmp(&Serial(5)), Some(Ordering::Equal));
 }
 
 #[test]

@@ -220,3 +220,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_child_that_is_seen_to_differ_from_its_wish_is_looked_at() {
+    let mut children = Kids::default();
+    children.desire(1, Some(1));
+    children.settle(&1);
+    children.observe(1, Some(1));
+    children.observe(2, Some(1));
+    assert_eq!(children.pending().count(), 0);
+    children.observe(1, Some(2));
+    assert_eq!(children.pending().collect::<Vec<_>>(), [&1]);
+    children.settle(&1);
+    children.observe(1, None);
+    assert_eq!(children.pending().collect::<Vec<_>>(), [&1]);
+}

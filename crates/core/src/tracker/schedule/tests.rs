@@ -177,3 +177,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn of_a_key_that_woke_nothing_is_left() {
+    let mut schedule = Schedule::<&str>::default();
+    schedule.set_wake(&"a", [seconds(1)], [], Duration::ZERO);
+    assert_eq!(schedule.retry_at(&"a"), None, "it never failed");
+    schedule.wake(seconds(1));
+    assert_eq!(schedule.take(), ["a"]);
+    assert_eq!(
+        format!("{schedule:?}"),
+        format!("{:?}", Schedule::<&str>::default())
+    );
+}
