@@ -126,12 +126,6 @@ impl SvcParams {
         Ok(Self(wire.into()))
     }
 
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Key, length and value of each.
     #[must_use]
     pub fn as_wire(&self) -> &[u8] {
