@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bindery_api::{DesiredRecord, DesiredZone, EndpointResult, Role, Spec, role};
+use bindery_core::compact::SharedTexts;
 use bindery_core::selector::{LabelIndex, Labels, Selector};
 use bindery_core::{Group, Id, Kind, Name, ObjectRef, Problem, SmallSet, ZoneKey, compact};
 
@@ -29,7 +30,8 @@ pub struct Catalog {
     labels: LabelIndex<Id>,
     by_zone_ref: BTreeMap<(Arc<str>, Box<str>), BTreeSet<Id>>,
     names: NameIndex,
-    namespaces: BTreeSet<Arc<str>>,
+    /// Namespaces, and names of zones, that many objects have.
+    texts: SharedTexts,
 }
 
 #[derive(Debug)]
@@ -91,6 +93,9 @@ impl Catalog {
         } else {
             self.share_namespace(&mut meta.object);
         }
+        if let Some(zone) = &mut meta.zone {
+            self.texts.share(zone);
+        }
         meta.resolve(self.meta(&meta.object));
         let mut affected = self.remove_namesakes(&meta.object);
         match spec {
@@ -110,14 +115,17 @@ impl Catalog {
 
     /// Many objects share a namespace, and one copy of it.
     fn share_namespace(&mut self, object: &mut Id) {
-        // Who read the object just now is the only one to hold it.
+        let mut namespace = Arc::clone(&object.namespace);
+        self.texts.share(&mut namespace);
+        if Arc::ptr_eq(&namespace, &object.namespace) {
+            return;
+        }
+        // Whoever read the object may still hold it, so it may have to be another one.
         if let Some(object) = Id::get_mut(object) {
-            if let Some(known) = self.namespaces.get(&object.namespace) {
-                object.namespace = Arc::clone(known);
-            } else {
-                self.namespaces.retain(|one| Arc::strong_count(one) > 1);
-                self.namespaces.insert(Arc::clone(&object.namespace));
-            }
+            object.namespace = namespace;
+        } else {
+            let read = ObjectRef::clone(object);
+            *object = Id::new(ObjectRef { namespace, ..read });
         }
     }
 
@@ -136,8 +144,8 @@ impl Catalog {
                 self.change_zone(&id, None, &mut affected);
                 None
             }
-            Role::Record => self.take_record(&id),
-            Role::Endpoints => self.take_endpoints(&id),
+            Role::Record => self.take_record(&id).map(|entry| entry.meta),
+            Role::Endpoints => self.take_endpoints(&id).map(|entry| entry.meta),
         };
         if let Some(meta) = gone.filter(|meta| !meta.published.is_empty()) {
             self.tombstones.insert(id, meta);
@@ -267,7 +275,9 @@ impl Catalog {
                 return;
             }
         }
-        self.take_record(&id);
+        let before = self.take_record(&id).map(|entry| entry.desired);
+        // What the engine was given is shared with it; what was read again would be another copy.
+        let desired = before.filter(|one| *one == desired).unwrap_or(desired);
         self.labels.insert(Id::clone(&id), &id.namespace, labels);
         if let Some(zone) = &desired.zone_ref {
             let key = (id.namespace.clone(), zone.clone());
@@ -285,11 +295,11 @@ impl Catalog {
         self.records.insert(id, Box::new(entry));
     }
 
-    fn take_record(&mut self, id: &Id) -> Option<Meta> {
+    fn take_record(&mut self, id: &Id) -> Option<RecordEntry> {
         let entry = self.records.remove(id)?;
         self.labels.remove(id, &id.namespace);
-        if let Some(zone) = entry.desired.zone_ref {
-            let key = (id.namespace.clone(), zone);
+        if let Some(zone) = &entry.desired.zone_ref {
+            let key = (id.namespace.clone(), zone.clone());
             if let Some(ids) = self.by_zone_ref.get_mut(&key) {
                 ids.remove(id);
                 if ids.is_empty() {
@@ -297,7 +307,7 @@ impl Catalog {
                 }
             }
         }
-        Some(entry.meta)
+        Some(*entry)
     }
 
     fn upsert_endpoints(
@@ -314,7 +324,8 @@ impl Catalog {
             known.meta.version = meta.version;
             return;
         }
-        self.take_endpoints(&id);
+        let before = self.take_endpoints(&id).map(|entry| entry.desired);
+        let desired = before.filter(|one| *one == desired).unwrap_or(desired);
         for wanted in desired.iter().flatten() {
             self.names.insert(&wanted.key.name, &id);
         }
@@ -322,12 +333,12 @@ impl Catalog {
         self.endpoints.insert(id, EndpointEntry { meta, desired });
     }
 
-    fn take_endpoints(&mut self, id: &Id) -> Option<Meta> {
+    fn take_endpoints(&mut self, id: &Id) -> Option<EndpointEntry> {
         let entry = self.endpoints.remove(id)?;
         for wanted in entry.desired.iter().flatten() {
             self.names.remove(&wanted.key.name, id);
         }
-        Some(entry.meta)
+        Some(entry)
     }
 
     fn upsert_zone(

@@ -228,7 +228,7 @@ impl Catalog {
             zone: desired.name.clone(),
             key: wanted.key.clone(),
             ttl: wanted.ttl.unwrap_or(desired.ttl),
-            data: wanted.data.as_slice().into(),
+            data: Arc::clone(&wanted.data),
             field: field.into(),
         };
         Ok(((zone.group.clone(), claim), Id::clone(&zone.meta.object)))

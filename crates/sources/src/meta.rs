@@ -63,8 +63,8 @@ pub struct Meta {
     pub published: Box<str>,
     annotation: Annotation,
     confirmed: Confirmed,
-    /// The text of [`ZONE`].
-    pub zone: Option<Box<str>>,
+    /// The text of [`ZONE`], which many share.
+    pub zone: Option<Arc<str>>,
     /// What [`ADOPT`] says.
     pub adoption: Adoption,
     /// Whether [`ABANDON`] says that it may go without its records being removed.

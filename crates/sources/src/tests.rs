@@ -3,6 +3,7 @@
 mod clusters;
 mod properties;
 mod rehearsal;
+mod sharing;
 
 use bindery_api::{KindInfo, RawObject, Scope, info};
 use bindery_core::{Kind, ObjectRef, Record, zones::Going};

@@ -1,5 +1,7 @@
 //! Endpoints of external-dns to record data.
 
+use std::sync::Arc;
+
 use bindery_core::record::DataProblem;
 use bindery_core::{Name, Problem, Reason, RecordData, RecordKey, RecordType, Text};
 
@@ -15,8 +17,8 @@ pub struct DeclaredEndpoint {
     pub key: RecordKey,
     /// The TTL, unless the zone's is to be used.
     pub ttl: Option<u32>,
-    /// The data, of one type; never empty.
-    pub data: Vec<RecordData>,
+    /// The data, of one type; never empty. Shared with whoever asks for it.
+    pub data: Arc<[RecordData]>,
     /// Fields that it sets and that this version does not act on.
     pub ignored: Ignored,
 }
@@ -109,7 +111,7 @@ fn declared(index: usize, endpoint: &Endpoint) -> Result<DeclaredEndpoint, Vec<P
             index,
             key: RecordKey::new(name, rtype),
             ttl,
-            data,
+            data: data.into(),
             ignored: Ignored::of(endpoint),
         });
     reading.end(declared)
