@@ -19,6 +19,7 @@ pub mod reason;
 pub mod stage;
 
 pub mod backoff;
+pub mod election;
 pub mod fault;
 pub mod fleet;
 pub mod group;
@@ -39,6 +40,7 @@ pub use backoff::{Backoff, Failures};
 pub use claim::{Adoption, Claim, Declaration};
 pub use compact::compact;
 pub use condition::{Condition, ConditionStatus, Moment};
+pub use election::{Election, Leadership, LeaseAct, LeaseTiming, LeaseWrite, SeenLease};
 pub use fault::{Fault, FaultKind};
 pub use group::{Group, ZoneKey};
 pub use kind::Kind;
