@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bindery_engine::Fence;
 use bytes::{Buf, BytesMut};
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Mutex, oneshot};
@@ -144,28 +145,43 @@ impl Link {
         })
     }
 
-    /// Sends messages, each with its length in front.
+    /// Sends messages, each with its length in front, as long as the fence is open. One that closes half-way
+    /// breaks the connection, so that the server never has the whole message.
     ///
     /// # Cancellation
     /// If dropped while waiting for its turn, nothing was sent. If dropped half-way, the
     /// connection is marked as broken.
-    pub(crate) async fn send(&self, messages: &[u8]) -> Result<(), Down> {
-        let mut writer = self.writer.lock().await;
+    pub(crate) async fn send(&self, messages: &[u8], fence: &Fence) -> Result<(), Down> {
+        let writer = self.writer.lock().await;
         let breaks = BreaksUnlessDone {
             link: self,
             done: false,
         };
-        match writer.write_all(messages).await {
-            Ok(()) => {
-                breaks.done();
-                Ok(())
-            }
-            Err(error) => {
-                breaks.done();
-                self.fail(&error.to_string());
-                Err(Down::NotSent(error.to_string()))
+        let mut rest = messages;
+        while !rest.is_empty() {
+            let sent = match writer.writable().await {
+                // Right before it goes: the process may have been stopped for long at any await.
+                Ok(()) if !fence.is_open() => {
+                    if rest.len() == messages.len() {
+                        breaks.done();
+                    }
+                    return Err(Down::NotSent("this replica does not hold the lease".into()));
+                }
+                Ok(()) => writer.try_write(rest),
+                Err(error) => Err(error),
+            };
+            match sent {
+                Ok(len) => rest = &rest[len..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    breaks.done();
+                    self.fail(&error.to_string());
+                    return Err(Down::NotSent(error.to_string()));
+                }
             }
         }
+        breaks.done();
+        Ok(())
     }
 
     /// Waits for the answer of `ticket`, reading for others meanwhile.

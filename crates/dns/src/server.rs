@@ -6,6 +6,7 @@ use std::time::Duration;
 use bindery_core::delta::{Delta, Difference};
 use bindery_core::zones::{ReadBack, ZoneContent};
 use bindery_core::{Change, Fault, Name, Record, RecordKey, RecordType, Serial};
+use bindery_engine::Fence;
 use bindery_engine::ports::NameServer;
 use domain::rdata::tsig::Time48;
 use domain::tsig::{self, ClientTransaction};
@@ -51,6 +52,7 @@ pub struct Server {
     clock: SigningClock,
     answer_timeout: Duration,
     link: Mutex<Option<Arc<Link>>>,
+    fence: Fence,
     transfers: Semaphore,
 }
 
@@ -66,6 +68,7 @@ impl Server {
             clock: Arc::new(|| u64_of(Time48::now())),
             answer_timeout: ANSWER_TIMEOUT,
             link: Mutex::new(None),
+            fence: Fence::none(),
             transfers: Semaphore::new(TRANSFERS_MAX),
         }
     }
@@ -83,6 +86,12 @@ impl Server {
             answer_timeout,
             ..self
         }
+    }
+
+    /// The same server, to which nothing is written while the fence is closed.
+    #[must_use]
+    pub fn with_fence(self, fence: Fence) -> Self {
+        Self { fence, ..self }
     }
 
     /// The address it was made with.
@@ -143,11 +152,15 @@ impl Server {
     ///
     /// # Cancellation
     /// If dropped after the message was sent, the server may have acted on it.
-    async fn exchange(&self, build: impl FnOnce(u16) -> Message) -> Result<Message, Fault> {
+    async fn exchange(
+        &self,
+        build: impl FnOnce(u16) -> Message,
+        fence: &Fence,
+    ) -> Result<Message, Fault> {
         let link = self.link().await?;
         let ticket = link.enlist().map_err(|down| self.down(&down))?;
         let (bytes, transaction) = self.signed(&build(ticket.id))?;
-        self.send(&link, &bytes).await?;
+        self.send(&link, &bytes, fence).await?;
         let answer = self.answer(&link, ticket).await?;
         self.verified(answer, transaction.as_ref())
     }
@@ -155,14 +168,15 @@ impl Server {
     /// Like [`Self::exchange`] for what may be asked twice: a connection that the server closed
     /// in the meantime costs one more try, not a fault.
     async fn ask(&self, build: impl Fn(u16) -> Message) -> Result<Message, Fault> {
-        match self.exchange(&build).await {
-            Err(fault) if self.is_gone(&fault).await => self.exchange(&build).await,
+        let open = Fence::none();
+        match self.exchange(&build, &open).await {
+            Err(fault) if self.is_gone(&fault).await => self.exchange(&build, &open).await,
             answer => answer,
         }
     }
 
-    async fn send(&self, link: &Link, bytes: &[u8]) -> Result<(), Fault> {
-        let Ok(sent) = timeout(self.answer_timeout, link.send(bytes)).await else {
+    async fn send(&self, link: &Link, bytes: &[u8], fence: &Fence) -> Result<(), Fault> {
+        let Ok(sent) = timeout(self.answer_timeout, link.send(bytes, fence)).await else {
             link.retire();
             return Err(self.unreachable("the server does not read what is sent to it"));
         };
@@ -260,7 +274,7 @@ impl Server {
 
     /// Sends an update and says what became of it.
     async fn write(&self, zone: &Name, build: impl FnOnce(u16) -> Message) -> Result<(), Fault> {
-        let answer = self.exchange(build).await?;
+        let answer = self.exchange(build, &self.fence).await?;
         match answer.head.rcode {
             rcode::NOERROR => Ok(()),
             code => Err(self.update_refused(zone, code)),

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     behind::{Behind, ServerState},
+    fence::Fence,
     metrics::Metrics,
     queue::KeyedQueue,
     servers::Servers,
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) opened: CancellationToken,
     /// How often the servers of some group changed.
     changes: watch::Sender<u64>,
+    /// What every write to a server passes.
+    fence: Fence,
 }
 
 /// Where one group of servers is spoken to. What is declared to a group that is not known yet waits here.
@@ -114,13 +117,27 @@ impl Engine {
         limits: Limits,
         stop: &CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
-        let handle = |(group, servers)| (group, Arc::new(GroupHandle::new(Some(servers))));
+        Self::start_fenced(groups, limits, Fence::none(), stop)
+    }
+
+    /// The same, where nothing is written to a server while the fence is closed.
+    pub fn start_fenced(
+        groups: BTreeMap<Group, Servers>,
+        limits: Limits,
+        fence: Fence,
+        stop: &CancellationToken,
+    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
+        let handle = |(group, servers)| {
+            let servers = fence.before(servers);
+            (group, Arc::new(GroupHandle::new(Some(servers))))
+        };
         let new_groups = KeyedQueue::default();
         for group in groups.keys() {
             new_groups.push(group.clone(), ());
         }
+        let groups = groups.into_iter().map(handle).collect();
         let engine = Self(Arc::new(Shared {
-            groups: Mutex::new(groups.into_iter().map(handle).collect()),
+            groups: Mutex::new(groups),
             new_groups,
             placements: Mutex::default(),
             listeners: Mutex::default(),
@@ -129,6 +146,7 @@ impl Engine {
             held: Mutex::default(),
             opened: CancellationToken::new(),
             changes: watch::Sender::new(0),
+            fence,
         }));
         let running = run(Arc::clone(&engine.0), limits, stop.clone());
         (engine, running)
@@ -141,6 +159,7 @@ impl Engine {
     pub fn set_servers(&self, group: &Group, servers: Servers) {
         let handle = self.0.group(group);
         // Nobody else sends on this channel, so the runner sees the last of them.
+        let servers = self.0.fence.before(servers);
         handle.servers.send_replace(Some(servers));
         self.0.changes.send_modify(|changes| *changes += 1);
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bindery_core::zones::ReadBack;
 use bindery_core::{Fault, Name, RecordData, RecordKey, RecordSet, RecordType};
+use bindery_engine::Fence;
 
 use super::{Server, Transaction};
 use crate::link::Ticket;
@@ -98,7 +99,7 @@ impl Server {
             bytes.extend_from_slice(&message);
             waiting.push((ticket, transaction));
         }
-        self.send(&link, &bytes).await?;
+        self.send(&link, &bytes, &Fence::none()).await?;
         let mut answers = Vec::with_capacity(count);
         for (ticket, transaction) in waiting {
             let answer = self.answer(&link, ticket).await?;
