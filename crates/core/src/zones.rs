@@ -4,6 +4,7 @@
 //! tell. Nothing here waits, writes or looks at a clock: `now` is given, as time since any start.
 
 mod activity;
+mod belated;
 mod completions;
 mod cuts;
 mod drift;
@@ -119,6 +120,8 @@ struct Zone {
     no_ixfr: bool,
     /// Others wrote into the zone; what they wrote is asked for.
     drifted: bool,
+    /// Lines that an earlier process may have sent.
+    belated: belated::Belated,
     /// Sets in which nothing is ours.
     foreign: BTreeSet<RecordKey>,
     /// Names in it that are answered from elsewhere.
@@ -428,7 +431,9 @@ impl Zones {
 
     /// Whether a record in a set is ours: the zone has it of itself, or some object owns it.
     fn is_owned(&self, zone: &Zone, key: &RecordKey, data: &RecordData) -> bool {
-        zone.own.covers(key) || self.owners.owns(self.claims_at(&key.name), key, data)
+        zone.own.covers(key)
+            || self.owners.owns(self.claims_at(&key.name), key, data)
+            || zone.belated.has(key, data)
     }
 
     /// The objects that ask for something at the name of a set, or own something there that is to go.

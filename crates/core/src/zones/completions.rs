@@ -16,6 +16,9 @@ impl Zones {
     /// Takes in how a step ended.
     pub fn complete(&mut self, name: &Name, completion: Completion, now: Duration) {
         self.schedule.push(name.clone());
+        if let Some(zone) = self.known.get_mut(name) {
+            zone.belated.expire(now);
+        }
         if !self.is_unchanged(name, &completion) {
             self.zone_news.insert(name.clone());
         }
@@ -111,6 +114,7 @@ impl Zones {
                 zone.children.observe_all(sets);
                 let standing = zone.children.all_actual().keys();
                 zone.guard.memory.see_standing(standing);
+                self.note_belated(name, now);
                 self.count_foreign(name);
                 self.touch_all_owners(name);
             }
