@@ -1,6 +1,7 @@
 //! The command line: flags, their variables, and help that teaches by example.
 
 pub(crate) mod ask;
+mod election;
 mod line;
 mod sidecar;
 
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::address::{Given, LocalCluster};
+pub(crate) use election::{ElectionFlags, LeaderElect};
 pub(crate) use line::read;
 pub(crate) use sidecar::SidecarFlags;
 
@@ -292,6 +294,9 @@ pub(crate) struct RunFlags {
         hide_env_values = true
     )]
     pub(crate) servers: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) election: ElectionFlags,
 
     #[command(flatten)]
     pub(crate) watching: Watching,

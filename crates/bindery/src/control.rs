@@ -9,7 +9,7 @@ use bindery_core::zones::Limits;
 use bindery_core::{Group, Moment, Reason};
 use bindery_engine::supervisor::Supervisor;
 use bindery_engine::{Engine, ServerState, Servers};
-use bindery_kube::{Clock, Controllers, Handle, ObjectState, Settings};
+use bindery_kube::{Clock, Controllers, Handle, ObjectState, Replica, Settings};
 use kube::Client;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +30,8 @@ pub(crate) struct ControllerSetup {
     pub(crate) is_after_loss: bool,
     /// The namespaces that are looked at; none stands for all.
     pub(crate) namespaces: BTreeSet<Arc<str>>,
+    /// This process among others.
+    pub(crate) replica: Replica,
 }
 
 /// Starts engine and controllers as tasks of `work`. `begun` says, when everything was declared, how many
@@ -44,21 +46,29 @@ pub(crate) fn start(
         groups,
         is_after_loss,
         namespaces,
+        replica,
     } = setup;
     let readiness = Readiness::default();
     let settings = Settings {
         namespaces,
         is_after_loss,
     };
-    let (engine, running) = Engine::start(groups, Limits::default(), &work.stop_token());
+    let (fence, stop) = (replica.fence.clone(), work.stop_token());
+    let (engine, running) = Engine::start_fenced(groups, Limits::default(), fence, &stop);
     work.spawn("engine", running);
     let servers = engine.clone();
-    readiness.ask(move || silent_groups(&servers.server_states()));
+    let elected = replica.elected.clone();
+    readiness.ask(move || {
+        // One that stands by asks no server anything.
+        let states = elected.is_cancelled().then(|| servers.server_states());
+        silent_groups(&states.unwrap_or_default())
+    });
     let controllers = Controllers {
         client,
         engine: engine.clone(),
         settings,
         clock: Arc::new(TimeOfDay),
+        replica,
     };
     let (controllers, tasks) = controllers.start(&work.stop_token());
     for (name, task) in tasks {
@@ -85,7 +95,8 @@ fn silent_groups(states: &BTreeMap<Group, Vec<ServerState>>) -> Vec<Arc<str>> {
     sentence.map(Into::into).collect()
 }
 
-/// Opens `gate` once everything that was declared when `begun` ended is settled; then waits for `stop`.
+/// Opens `gate` once everything that was declared when `begun` ended is settled, or, where another process
+/// works, known; then waits for `stop`.
 async fn watch_settled(
     controllers: Handle,
     begun: impl Future<Output = usize>,
@@ -95,6 +106,9 @@ async fn watch_settled(
     let settle = async {
         let count = begun.await;
         while !controllers.is_synced() || !is_settled(&controllers.object_counts(), count) {
+            if controllers.is_warm_standby() {
+                gate.open();
+            }
             sleep(SETTLE_POLL).await;
         }
         gate.open();
@@ -131,7 +145,8 @@ fn is_moving(standing: ObjectState) -> bool {
     )
 }
 
-struct TimeOfDay;
+/// The clock on the wall.
+pub(crate) struct TimeOfDay;
 
 impl Clock for TimeOfDay {
     fn now(&self) -> Moment {

@@ -20,6 +20,7 @@ mod kubeconfig;
 mod live;
 
 mod control;
+mod election;
 mod metrics;
 mod nameserver;
 mod servers;

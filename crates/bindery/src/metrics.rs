@@ -2,6 +2,7 @@
 
 mod api;
 mod controllers;
+mod election;
 mod encoding;
 mod engine;
 mod format;

@@ -1,6 +1,7 @@
 //! `bindery run`: the controllers against a Kubernetes API and a name server that is not ours.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
 use bindery_engine::supervisor::Supervisor;
@@ -9,6 +10,7 @@ use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::RunFlags;
+use crate::election::{ElectionReport, Part};
 use crate::servers::{Connections, ServerSource, ServersKeeper, ServersReading, read_settled};
 use crate::stop::Signals;
 use crate::surroundings;
@@ -19,15 +21,19 @@ pub(crate) async fn run(flags: RunFlags) -> Result<()> {
     log::start(&flags.watching.logging, log::STORY)?;
     let signals = Signals::take()?;
     let stop = CancellationToken::new();
-    let (base, work) = tokio::select! {
+    let (base, work, election) = tokio::select! {
         biased;
         () = signals.hurry() => return Ok(()),
         started = start(&flags, stop.clone()) => started?,
     };
-    up::run(base, work, signals, stop).await
+    up::run(base, work, signals, stop).await?;
+    election.map_or(Ok(()), |election| election.check())
 }
 
-async fn start(flags: &RunFlags, stop: CancellationToken) -> Result<(Supervisor, Supervisor)> {
+/// What runs, and what is known of the election where there is one.
+type Started = (Supervisor, Supervisor, Option<ElectionReport>);
+
+async fn start(flags: &RunFlags, stop: CancellationToken) -> Result<Started> {
     let source = source(flags);
     let reading = read_settled(&source).await;
     reading.warn(&source);
@@ -39,21 +45,33 @@ async fn start(flags: &RunFlags, stop: CancellationToken) -> Result<(Supervisor,
     kinds::check_served(&client, &flags.namespace).await?;
     let mut base = Supervisor::new(CancellationToken::new());
     let mut work = Supervisor::new(stop);
+    let (part, election) = part(flags, &client);
     let namespaces = flags.namespace.iter();
-    let mut connections = Connections::default();
+    let mut connections = Connections::behind(part.replica.fence.clone());
     let wanted = control::ControllerSetup {
         client: client.clone(),
         groups: connections.open(&found),
         namespaces: namespaces.map(|one| one.as_str().into()).collect(),
         is_after_loss: false,
+        replica: part.replica.clone(),
     };
     let servers = found.values().flatten();
     let servers: Vec<String> = servers.map(|one| one.info.address.to_string()).collect();
     let (mut sources, engine) = control::start(wanted, std::future::ready(0), &mut work);
     let read = (found, files);
-    if let Some(keeper) = ServersKeeper::new(source, read, connections, (engine, client)) {
+    let told = (engine, client, part.replica);
+    if let Some(keeper) = ServersKeeper::new(source, read, connections, told) {
         sources = sources.with_servers_file(keeper.report());
         work.spawn("servers file", keeper.run(work.stop_token()));
+    }
+    // It is released when nothing is in flight any more.
+    if let Some(holder) = part.holder {
+        base.spawn("lease", holder.run(base.stop_token()));
+    }
+    if let Some(election) = &election {
+        sources = sources.with_election(election.clone());
+        let lost = election.clone().watch_lost(work.stop_token());
+        work.spawn("lost lease", lost);
     }
     base.spawn(
         "metrics",
@@ -65,7 +83,21 @@ async fn start(flags: &RunFlags, stop: CancellationToken) -> Result<(Supervisor,
         namespaces = flags.namespace.join(","),
         "bindery runs"
     );
-    Ok((base, work))
+    Ok((base, work, election))
+}
+
+/// This process's part among others. One that uses the service account of its pod is in a cluster.
+fn part(flags: &RunFlags, client: &Client) -> (Part, Option<ElectionReport>) {
+    let is_in_pod = flags.kubeconfig.is_none()
+        && flags.context.is_none()
+        && !has_kubeconfig()
+        && surroundings::variable("KUBERNETES_SERVICE_HOST").is_some();
+    Part::of(
+        &flags.election,
+        client,
+        Arc::new(control::TimeOfDay),
+        is_in_pod,
+    )
 }
 
 /// Where the name servers come from.

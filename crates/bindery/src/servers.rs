@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bindery_core::{Group, ServerId, ServerInfo, ServerRole};
 use bindery_dns::Key;
 use bindery_engine::ports::NameServer;
-use bindery_engine::{ServerHandle, Servers};
+use bindery_engine::{Fence, ServerHandle, Servers};
 
 use crate::address::Given;
 use crate::data::{self, TsigKeys};
@@ -255,13 +255,24 @@ fn stamps<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Stamps {
 }
 
 /// Connections to servers, kept while a server has the same address and key.
-#[derive(Default)]
-pub(crate) struct Connections(BTreeMap<(Group, ServerId), (FoundServer, Arc<dyn NameServer>)>);
+pub(crate) struct Connections {
+    kept: BTreeMap<(Group, ServerId), (FoundServer, Arc<dyn NameServer>)>,
+    /// What every write passes.
+    fence: Fence,
+}
 
 impl Connections {
+    /// None yet.
+    pub(crate) fn behind(fence: Fence) -> Self {
+        Self {
+            kept: BTreeMap::new(),
+            fence,
+        }
+    }
+
     /// The servers with their connections.
     pub(crate) fn open(&mut self, found: &FoundServers) -> BTreeMap<Group, Servers> {
-        let mut before = std::mem::take(&mut self.0);
+        let mut before = std::mem::take(&mut self.kept);
         let mut groups = BTreeMap::new();
         for (group, servers) in found {
             let handles = servers.iter().map(|one| {
@@ -270,8 +281,8 @@ impl Connections {
                 let known = known.filter(|(known, _)| {
                     known.info.address == one.info.address && known.key == one.key
                 });
-                let server = known.map_or_else(|| connect(one), |(_, server)| server);
-                self.0.insert(place, (one.clone(), Arc::clone(&server)));
+                let server = known.map_or_else(|| connect(one, &self.fence), |(_, server)| server);
+                self.kept.insert(place, (one.clone(), Arc::clone(&server)));
                 ServerHandle {
                     info: one.info.clone(),
                     server,
@@ -284,9 +295,10 @@ impl Connections {
     }
 }
 
-fn connect(found: &FoundServer) -> Arc<dyn NameServer> {
+fn connect(found: &FoundServer, fence: &Fence) -> Arc<dyn NameServer> {
     let key = Some(found.key.clone());
-    Arc::new(bindery_dns::Server::new(&*found.info.address, key))
+    let server = bindery_dns::Server::new(&*found.info.address, key);
+    Arc::new(server.with_fence(fence.clone()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the process finds around it: the time of day, its variables and its command line. Nothing else reads
+//! What the process finds around it: the time of day and of the machine, its variables and its command line. Nothing else reads
 //! them, so that a run can be repeated.
 #![expect(
     clippy::disallowed_methods,
@@ -14,6 +14,13 @@ pub(crate) fn since_1970() -> Duration {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default()
+}
+
+/// Time since the machine was started, also while it sleeps or this process is stopped.
+pub(crate) fn uptime() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), nanos)
 }
 
 /// A variable of the environment, unless it is missing or empty.

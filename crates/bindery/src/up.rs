@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use bindery_apiserver::{Identity, ServeOptions};
 use bindery_core::Group;
 use bindery_engine::supervisor::{Ended, Supervisor};
+use bindery_kube::Replica;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -116,9 +117,9 @@ async fn start(
         groups: dns.groups,
         is_after_loss: lost.is_some(),
         namespaces: BTreeSet::new(),
+        replica: Replica::alone(),
     };
-    let (sources, _engine) = control::start(wanted, applied, &mut work);
-    let sources = sources.with_api(api);
+    let sources = control::start(wanted, applied, &mut work).0.with_api(api);
     work.spawn("folder", keeper.run(work.stop_token()));
     let view = Overview::new(style, news).run(client, work.stop_token());
     work.spawn("view", view);

@@ -152,6 +152,21 @@ impl Election {
         }
     }
 
+    /// Whether somebody else has had the Lease since this replica led.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        self.is_lost && self.tenure.is_some()
+    }
+
+    /// The version of the Lease as it was last seen.
+    #[must_use]
+    pub fn version(&self) -> Option<&Arc<str>> {
+        match &self.record {
+            LeaseRecord::Seen(lease, _) => Some(&lease.version),
+            LeaseRecord::Absent => None,
+        }
+    }
+
     /// What this replica is.
     #[must_use]
     pub fn leadership(&self, now: Duration) -> Leadership {

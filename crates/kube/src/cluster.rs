@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bindery_api::{KindInfo, Kinds, RawObject, Role, Scope, Watch, role};
 use bindery_core::{Kind, ObjectRef};
+use bindery_engine::Fence;
 use bindery_sources::Stays;
 use futures::stream::{BoxStream, StreamExt};
 use k8s_openapi::api::core::v1::{Event, Namespace};
@@ -72,6 +73,8 @@ pub(crate) enum Error {
     },
     #[error("a request about {} got no answer in time", .kind.as_str())]
     Await { kind: Kind },
+    #[error("{object} was not written: this replica does not hold the lease")]
+    Fence { object: Box<ObjectRef> },
 }
 
 /// What kind of fault it was; what to do follows from it.
@@ -87,6 +90,8 @@ pub(crate) enum Class {
     Expired,
     /// The API server refuses; trying again helps when somebody changes that.
     Denied,
+    /// This process may not write now; nothing was sent.
+    Fenced,
 }
 
 impl Error {
@@ -117,6 +122,7 @@ impl Error {
             | Self::PatchStatus { source, .. }
             | Self::WriteEvent { source, .. } => source,
             Self::Await { .. } => return Class::Transient,
+            Self::Fence { .. } => return Class::Fenced,
         };
         let kube::Error::Api(status) = source else {
             return Class::Transient;
@@ -150,15 +156,18 @@ impl Watched {
 pub(crate) struct Cluster {
     client: Client,
     kinds: &'static Kinds,
+    fence: Fence,
     pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Cluster {
-    pub(crate) fn new(client: Client, kinds: &'static Kinds, metrics: Arc<Metrics>) -> Self {
+    /// The API of a client; nothing is written while the fence is closed.
+    pub(crate) fn new(client: Client, kinds: &'static Kinds, fence: Fence) -> Self {
         Self {
             client,
             kinds,
-            metrics,
+            fence,
+            metrics: Arc::default(),
         }
     }
 
@@ -232,6 +241,7 @@ impl Cluster {
         object: &ObjectRef,
         body: &Value,
     ) -> Result<RawObject, Error> {
+        self.check_fence(object)?;
         count(&self.metrics.requests);
         count(&self.metrics.metadata_writes);
         let wrap = |source| Error::PatchMetadata {
@@ -249,6 +259,7 @@ impl Cluster {
         object: &ObjectRef,
         body: &Value,
     ) -> Result<RawObject, Error> {
+        self.check_fence(object)?;
         count(&self.metrics.requests);
         count(match role(object.kind) {
             Role::Zone => &self.metrics.zone_status_writes,
@@ -300,7 +311,7 @@ impl Cluster {
             Err(error) => match error.class() {
                 Class::Missing => Ok(Stays::No),
                 Class::Denied => Ok(Stays::Unknown),
-                Class::Transient | Class::Conflict | Class::Expired => Err(error),
+                Class::Transient | Class::Conflict | Class::Expired | Class::Fenced => Err(error),
             },
         }
     }
@@ -311,6 +322,7 @@ impl Cluster {
         object: &ObjectRef,
         event: &Event,
     ) -> Result<(), Error> {
+        self.check_fence(object)?;
         count(&self.metrics.requests);
         let params = PostParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -336,11 +348,19 @@ impl Cluster {
         name: &str,
         body: &Value,
     ) -> Result<(), Error> {
+        self.check_fence(object)?;
         count(&self.metrics.requests);
         let (api, params, patch) = (self.events(object), params(), Patch::Merge(body));
         let written = in_time(object.kind, api.patch(name, &params, &patch)).await?;
         written.map_err(about(object))?;
         Ok(())
+    }
+
+    /// Nothing is written by a process that may have lost the lease.
+    fn check_fence(&self, object: &ObjectRef) -> Result<(), Error> {
+        let object = || Box::new(object.clone());
+        let closed = || Error::Fence { object: object() };
+        self.fence.is_open().then_some(()).ok_or_else(closed)
     }
 
     fn all(&self, Watched { kind, namespace }: &Watched) -> Api<RawObject> {

@@ -17,6 +17,7 @@ use crate::cluster::{Cluster, Watched};
 use crate::events::{self, EVENTS_WAITING_MAX, QueuedEvent};
 use crate::publishing;
 use crate::reconcile::RECONCILES;
+use crate::replica::Replica;
 use crate::state::State;
 use crate::status::ObservedStatus;
 use crate::zone;
@@ -85,6 +86,8 @@ pub(crate) struct Context {
     pub(crate) engine: Engine,
     pub(crate) settings: Settings,
     pub(crate) clock: Arc<dyn Clock>,
+    /// This process among others.
+    pub(crate) replica: Replica,
     /// Everything that is listed and watched.
     pub(crate) watched: BTreeSet<Watched>,
     pub(crate) zones: WorkQueue<Id>,
@@ -104,11 +107,11 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(
-        cluster: Cluster,
-        engine: Engine,
+        (cluster, engine): (Cluster, Engine),
         settings: Settings,
         clock: Arc<dyn Clock>,
         kinds: &Kinds,
+        replica: Replica,
     ) -> Self {
         let state = State::new(engine.groups().into_keys().collect());
         let watched = settings.watched(kinds);
@@ -119,6 +122,7 @@ impl Context {
             engine,
             settings,
             clock,
+            replica,
             zones: WorkQueue::new(RECONCILES),
             records: WorkQueue::new(RECONCILES),
             endpoints: WorkQueue::new(RECONCILES),
@@ -247,10 +251,15 @@ impl Context {
             let before = is_tampered(&state);
             let affected = state.ingest(object, status, since);
             if is_zone {
+                if self.replica.stands_by() {
+                    // Another process writes it, so what it says last counts.
+                    state.zones.remove(&id);
+                }
                 zone::recall(&mut state, &id, note);
                 zone::hold(&state, self, &id);
             }
-            (affected, !before && is_tampered(&state))
+            let is_news = !before && is_tampered(&state);
+            (affected, is_news && !self.replica.stands_by())
         };
         if is_news {
             events::emit_tampered(&id, self);
@@ -264,6 +273,10 @@ impl Context {
             return;
         };
         let mut state = self.state();
+        if self.replica.stands_by() {
+            state.pass_over(&meta.object);
+            return;
+        }
         let affected = state.catalog.remove(&meta.object);
         zone::hold(&state, self, &meta.object);
         drop(state);
@@ -274,6 +287,14 @@ impl Context {
     pub(crate) fn on_relist(&self, watched: &Watched, uids: &BTreeSet<Uid>) {
         let mut state = self.state();
         let affected = state.on_relist(watched, uids);
+        if self.replica.stands_by() {
+            for id in affected.iter().filter(|id| watched.has(id)) {
+                if !uids.contains(&id.uid) {
+                    state.pass_over(id);
+                }
+            }
+            return;
+        }
         for id in &affected {
             zone::hold(&state, self, id);
         }
@@ -281,15 +302,26 @@ impl Context {
         self.push_if_open(affected);
     }
 
-    /// Takes in that everything of what is watched was read. After the last of it, work begins: the
-    /// engine is given all objects and all zones that it knew before, and then begins.
+    /// Takes in that everything of what is watched was read. After the last of it, work begins.
     pub(crate) fn mark_synced(&self, watched: &Watched) {
-        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
-        if !unread.remove(watched) || !unread.is_empty() {
+        self.unread().remove(watched);
+        self.begin();
+    }
+
+    /// Whether this process has read everything and others work.
+    pub(crate) fn is_warm_standby(&self) -> bool {
+        self.replica.stands_by() && self.unread().is_empty()
+    }
+
+    /// Begins to work, unless something was not read yet, this process was not elected, or it works already:
+    /// the engine is given all objects and all zones that it knew before, and then begins.
+    pub(crate) fn begin(&self) {
+        let unread = self.unread();
+        if !unread.is_empty() || self.replica.stands_by() || self.open.swap(true, Ordering::SeqCst)
+        {
             return;
         }
         self.state().compact();
-        self.open.store(true, Ordering::SeqCst);
         let ids: Vec<Id> = self.state().catalog.ids().cloned().collect();
         for id in &ids {
             match role(id.kind) {
@@ -301,6 +333,10 @@ impl Context {
         zone::declare_recorded(self);
         self.engine.open();
         self.synced.send_replace(true);
+    }
+
+    fn unread(&self) -> MutexGuard<'_, BTreeSet<Watched>> {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that the API said something about what is watched, if only that nothing changed.

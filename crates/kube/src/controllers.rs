@@ -18,6 +18,7 @@ use crate::context::{Clock, Context, Settings};
 use crate::events::write_events;
 use crate::metrics::Metrics;
 use crate::object_counts::{ObjectState, object_counts};
+use crate::replica::Replica;
 use crate::sweep::sweep;
 use crate::watching::watch;
 use crate::{publishing, zone};
@@ -32,6 +33,8 @@ pub struct Controllers {
     pub settings: Settings,
     /// Where the time of day comes from.
     pub clock: Arc<dyn Clock>,
+    /// This process among others.
+    pub replica: Replica,
 }
 
 /// A task for the supervisor: its name and what it does until it is told to stop.
@@ -61,16 +64,22 @@ impl Controllers {
             engine,
             settings,
             clock,
+            replica,
         } = self;
-        let cluster = Cluster::new(client, kinds, Arc::new(Metrics::default()));
+        let cluster = Cluster::new(client, kinds, replica.fence.clone());
         let receipts = engine.listen(|_| true);
         let zones = engine.listen_zones();
-        let ctx = Arc::new(Context::new(cluster, engine, settings, clock, kinds));
+        let ctx = Context::new((cluster, engine), settings, clock, kinds, replica);
+        let ctx = Arc::new(ctx);
         let run = |role| Box::pin(run(Arc::clone(&ctx), role, stop.clone()));
         let tasks: Vec<Task> = vec![
             (
                 "watches",
                 Box::pin(watch_all(Arc::clone(&ctx), stop.clone())),
+            ),
+            (
+                "election",
+                Box::pin(await_election(Arc::clone(&ctx), stop.clone())),
             ),
             ("zones", run(Role::Zone)),
             ("records", run(Role::Record)),
@@ -102,6 +111,12 @@ impl Handle {
     #[must_use]
     pub fn is_synced(&self) -> bool {
         *self.0.synced.borrow()
+    }
+
+    /// Whether everything declared was read by a process that others work before: it could take over now.
+    #[must_use]
+    pub fn is_warm_standby(&self) -> bool {
+        self.0.is_warm_standby()
     }
 
     /// Counters.
@@ -151,6 +166,16 @@ impl Handle {
     pub fn object_counts(&self) -> BTreeMap<ObjectState, usize> {
         object_counts(&self.0.state())
     }
+}
+
+/// Lets work begin once this process is elected and everything declared was read.
+async fn await_election(ctx: Arc<Context>, stop: CancellationToken) {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => return,
+        () = ctx.replica.elected.cancelled() => ctx.begin(),
+    }
+    stop.cancelled().await;
 }
 
 async fn watch_all(ctx: Arc<Context>, stop: CancellationToken) {

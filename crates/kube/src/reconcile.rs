@@ -66,6 +66,8 @@ pub(crate) async fn recover(object: &Id, ctx: &Context, error: Error) -> Requeue
             Err(error) if error.class() == Class::Missing => Requeue::OnChange,
             Err(_) => Requeue::Failed,
         },
+        // Nothing is wrong with the object, and that the lease is not held is told elsewhere.
+        Class::Fenced => Requeue::Failed,
         Class::Transient | Class::Expired | Class::Denied => {
             tracing::warn!(%object, error = error.chain(), "a request to the Kubernetes API failed");
             Requeue::Failed

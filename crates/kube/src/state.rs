@@ -390,6 +390,13 @@ impl State {
         progress.zones
     }
 
+    /// Takes in that an object is gone, where another process saw to what it had.
+    pub(crate) fn pass_over(&mut self, id: &ObjectRef) {
+        self.catalog.remove(id);
+        self.zones.remove(id);
+        self.forget(id);
+    }
+
     fn leave(&mut self, id: &Id, zones: &SmallSet<Id>) {
         for zone in zones {
             if let Some(members) = self.members.get_mut(zone) {

@@ -175,8 +175,12 @@ pub(crate) fn keep_others(status: &mut Value, standing: &Value) {
 }
 
 /// The body of a merge patch that makes a status this one, for this object and no namesake of it.
-pub(crate) fn body(uid: &Uid, status: &Value) -> Value {
-    json!({ "metadata": { "uid": uid.to_string() }, "status": status })
+pub(crate) fn body(uid: &Uid, version: Option<u64>, status: &Value) -> Value {
+    let mut metadata = json!({ "uid": uid.to_string() });
+    if let Some(version) = version {
+        metadata["resourceVersion"] = version.to_string().into();
+    }
+    json!({ "metadata": metadata, "status": status })
 }
 
 /// A number for what a status says, whatever the times in it.

@@ -80,7 +80,7 @@ fn recover(ctx: &Context, watched: &Watched, error: &Error, position: &mut Posit
         }
         // The kind is not installed (yet), so nobody can have declared anything of it.
         Class::Missing if position.version.is_none() => ctx.mark_synced(watched),
-        Class::Missing | Class::Transient | Class::Conflict | Class::Denied => {
+        Class::Missing | Class::Transient | Class::Conflict | Class::Denied | Class::Fenced => {
             // A fault that stays is told once.
             if position.warned.replace(class) != Some(class) {
                 tracing::warn!(

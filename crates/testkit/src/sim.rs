@@ -14,7 +14,7 @@ use std::{
 use bindery_apiserver::{EmbeddedApi, Environment, Options, Seeded, Storage};
 use bindery_core::{Group, Moment, Name, Record, Serial, zones::Limits};
 use bindery_engine::{Engine, Servers, ports::ZoneHost};
-use bindery_kube::{Clock, Controllers, Management, Settings};
+use bindery_kube::{Clock, Controllers, Management, Replica, Settings};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, PostParams};
 use tokio::task::JoinSet;
@@ -347,6 +347,7 @@ impl World {
             engine: engine.clone(),
             settings: Settings::default(),
             clock: Arc::new(SimulatedClock(Arc::clone(&self.environment))),
+            replica: Replica::alone(),
         };
         let (_handle, tasks) = controllers.start(&stop);
         let mut process = JoinSet::new();

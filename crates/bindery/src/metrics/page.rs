@@ -20,10 +20,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::ApiNumbers;
 use super::controllers::ControllerNumbers;
+use super::election::ElectionNumbers;
 use super::engine::{EngineNumbers, ServersFileNumbers};
 use super::format;
 use super::process::ProcessMetrics;
 use super::readiness::Readiness;
+use crate::election::ElectionReport;
 use crate::servers::ServersReport;
 
 /// Where the numbers of the pages come from.
@@ -32,6 +34,7 @@ pub(crate) struct Sources {
     readiness: Readiness,
     controllers: Handle,
     api: Option<EmbeddedApi>,
+    election: Option<ElectionReport>,
 }
 
 impl Sources {
@@ -48,6 +51,7 @@ impl Sources {
             readiness,
             controllers,
             api: None,
+            election: None,
         }
     }
 
@@ -55,6 +59,16 @@ impl Sources {
     pub(crate) fn with_servers_file(mut self, report: ServersReport) -> Self {
         let numbers = ServersFileNumbers(report);
         self.registry.register_collector(Box::new(numbers));
+        self
+    }
+
+    /// What this process is among others, too.
+    pub(crate) fn with_election(mut self, report: ElectionReport) -> Self {
+        let numbers = ElectionNumbers(report.clone());
+        self.registry.register_collector(Box::new(numbers));
+        let asked = report.clone();
+        self.readiness.ask(move || asked.waiting());
+        self.election = Some(report);
         self
     }
 
@@ -131,7 +145,10 @@ async fn readyz(State(sources): State<Arc<Sources>>) -> impl IntoResponse {
         waiting.push("the Kubernetes API, where every watch fails".into());
     }
     if waiting.is_empty() {
-        return (StatusCode::OK, "ok\n".to_owned());
+        let follower = sources.election.as_ref();
+        let follower = follower.and_then(ElectionReport::follower);
+        let text = follower.map_or_else(|| "ok\n".to_owned(), |text| format!("ok: {text}\n"));
+        return (StatusCode::OK, text);
     }
     (
         StatusCode::SERVICE_UNAVAILABLE,

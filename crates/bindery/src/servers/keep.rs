@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bindery_core::Group;
 use bindery_engine::{Engine, Servers};
+use bindery_kube::Replica;
 use kube::Client;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
@@ -66,6 +67,7 @@ pub(crate) struct ServersKeeper {
     /// What was told last.
     told: Option<FileProblem>,
     engine: Engine,
+    replica: Replica,
     report: ServersReport,
     teller: Teller,
 }
@@ -76,7 +78,7 @@ impl ServersKeeper {
         source: ServerSource,
         (found, read): (FoundServers, Stamps),
         connections: Connections,
-        (engine, client): (Engine, Client),
+        (engine, client, replica): (Engine, Client, Replica),
     ) -> Option<Self> {
         let path = source.file.clone()?;
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
@@ -91,6 +93,7 @@ impl ServersKeeper {
             read,
             told: None,
             engine,
+            replica,
             report: ServersReport::default(),
             teller: Teller::new(client, PROBLEMS),
         })
@@ -105,17 +108,27 @@ impl ServersKeeper {
     ///
     /// Cancellation: a file that was read and not told of yet is read again at the next start.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        // What an earlier process told is no longer so.
-        self.teller.write(&[]).await;
-        let mut again = None;
+        let elected = self.replica.elected.clone();
+        let (mut again, mut is_elected) = (None, false);
         loop {
             self.changes.refresh();
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                () = self.changes.next(again) => {}
+                () = elected.cancelled(), if !is_elected => {
+                    is_elected = true;
+                    // What an earlier process told is no longer so.
+                    self.tell().await;
+                }
+                () = self.changes.next(again) => again = self.look().await,
             }
-            again = self.look().await;
+        }
+    }
+
+    /// Tells what is wrong, unless another process does.
+    async fn tell(&mut self) {
+        if self.replica.fence.is_open() {
+            self.teller.write(self.told.as_slice()).await;
         }
     }
 
@@ -182,7 +195,7 @@ impl ServersKeeper {
             }
         }
         self.told = problem;
-        self.teller.write(self.told.as_slice()).await;
+        self.tell().await;
     }
 
     fn apply(&mut self, mut found: FoundServers) {

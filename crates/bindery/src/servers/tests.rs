@@ -1,3 +1,5 @@
+use bindery_engine::Fence;
+
 use super::*;
 
 /// A folder with a file of name servers and two keys.
@@ -187,7 +189,7 @@ fn a_connection_lives_as_long_as_address_and_key_stay() {
         file: Some(scene.path("servers.yaml")),
         ..ServerSource::default()
     };
-    let mut connections = Connections::default();
+    let mut connections = Connections::behind(Fence::none());
     let mut open = || {
         let found = source.read().found;
         let found = found

@@ -50,8 +50,8 @@ struct Request {
     /// What is to be written; `None` where the Lease is to be read.
     write: Option<LeaseWrite>,
     sent: Duration,
-    /// What the API did, once it got there.
-    answer: Option<Option<SeenLease>>,
+    /// What the API answered, once the request got there: what stands, or was written.
+    answer: Option<Vec<SeenLease>>,
 }
 
 impl Replica {
@@ -179,9 +179,9 @@ impl World {
             Some(write) => {
                 let written = self.api.write(write);
                 self.writers.extend(written.is_some().then_some(index));
-                written
+                written.into_iter().collect()
             }
-            None => self.api.lease.clone(),
+            None => self.api.lease.iter().cloned().collect(),
         });
     }
 
@@ -196,7 +196,7 @@ impl World {
         else {
             return;
         };
-        match (write, answer) {
+        match (write, answer.into_iter().next()) {
             (Some(_), Some(lease)) => replica.election.wrote(sent, lease),
             (Some(_), None) => replica.election.doubt(),
             (None, lease) => replica.election.see(lease, now),
@@ -275,13 +275,13 @@ proptest! {
     }
 }
 
-fn lease(holder: &str, transitions: i32, version: &str) -> Option<SeenLease> {
-    Some(SeenLease {
+fn lease(holder: &str, transitions: i32, version: &str) -> SeenLease {
+    SeenLease {
         holder: (!holder.is_empty()).then(|| holder.into()),
         duration: Some(seconds(4)),
         transitions,
         version: version.into(),
-    })
+    }
 }
 
 fn leading_replica() -> Election {
@@ -291,7 +291,7 @@ fn leading_replica() -> Election {
         unreachable!("nobody has it");
     };
     assert_eq!((write.version, write.transitions), (None, 0));
-    replica.wrote(seconds(100), lease("a", 0, "1").expect("it was written"));
+    replica.wrote(seconds(100), lease("a", 0, "1"));
     assert_eq!(replica.leadership(seconds(101)), Leadership::Leading);
     replica
 }
@@ -300,13 +300,13 @@ fn leading_replica() -> Election {
 fn a_lease_that_was_released_is_taken_at_once() {
     let mut replica = Election::new("b", TIMING);
     assert_eq!(replica.next(seconds(1)), LeaseAct::Read);
-    replica.see(lease("a", 3, "7"), seconds(1));
+    replica.see(Some(lease("a", 3, "7")), seconds(1));
     assert_eq!(
         replica.next(seconds(1)),
         LeaseAct::WaitUntil(seconds(5)),
         "whole, from when it was seen"
     );
-    replica.see(lease("", 3, "8"), seconds(2));
+    replica.see(Some(lease("", 3, "8")), seconds(2));
     let LeaseAct::Write(write) = replica.next(seconds(2)) else {
         unreachable!("it was released");
     };
@@ -319,9 +319,9 @@ fn a_lease_that_was_released_is_taken_at_once() {
 #[test]
 fn a_lease_that_changes_is_waited_for_anew_and_one_that_does_not_is_taken() {
     let mut replica = Election::new("b", TIMING);
-    replica.see(lease("a", 3, "7"), seconds(1));
-    replica.see(lease("a", 3, "8"), seconds(4));
-    replica.see(lease("a", 3, "8"), seconds(7));
+    replica.see(Some(lease("a", 3, "7")), seconds(1));
+    replica.see(Some(lease("a", 3, "8")), seconds(4));
+    replica.see(Some(lease("a", 3, "8")), seconds(7));
     assert_eq!(replica.next(seconds(7)), LeaseAct::WaitUntil(seconds(8)));
     assert!(matches!(replica.next(seconds(8)), LeaseAct::Write(_)));
 }
@@ -334,13 +334,13 @@ fn one_that_was_stopped_past_its_lease_leads_on_only_if_nobody_else_has_had_it()
         unreachable!("it is overdue");
     };
     assert_eq!(write.version.as_deref(), Some("1"), "as it was left");
-    alone.wrote(seconds(900), lease("a", 0, "2").expect("it was written"));
+    alone.wrote(seconds(900), lease("a", 0, "2"));
     assert_eq!(alone.leadership(seconds(901)), Leadership::Leading);
 
     let mut late = leading_replica();
     late.doubt();
     assert_eq!(late.next(seconds(900)), LeaseAct::Read);
-    late.see(lease("b", 1, "5"), seconds(900));
+    late.see(Some(lease("b", 1, "5")), seconds(900));
     assert_eq!(late.leadership(seconds(900)), Leadership::Lost);
     assert_eq!(late.next(seconds(900)), LeaseAct::Stop);
     assert_eq!(late.release(), None);
@@ -350,7 +350,7 @@ fn one_that_was_stopped_past_its_lease_leads_on_only_if_nobody_else_has_had_it()
 fn a_renewal_whose_answer_was_lost_does_not_lengthen_the_belief() {
     let mut replica = leading_replica();
     replica.doubt();
-    replica.see(lease("a", 0, "2"), seconds(102));
+    replica.see(Some(lease("a", 0, "2")), seconds(102));
     assert_eq!(replica.valid_until(), Some(seconds(103)));
     assert_eq!(replica.leadership(seconds(103)), Leadership::Lapsed);
 }

@@ -80,7 +80,12 @@ async fn write_with_retries(ctx: &Context, queued: &QueuedEvent) -> Result<(), E
     loop {
         match write(ctx, queued).await {
             // One that the API refuses would be refused again.
-            Err(error) if attempt < ATTEMPTS_MAX && error.class() != Class::Denied => attempt += 1,
+            Err(error)
+                if attempt < ATTEMPTS_MAX
+                    && !matches!(error.class(), Class::Denied | Class::Fenced) =>
+            {
+                attempt += 1;
+            }
             result => return result,
         }
     }

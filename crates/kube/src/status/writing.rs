@@ -54,7 +54,7 @@ pub(crate) async fn write_status(
     ctx: &Context,
     status: impl FnOnce(&ObservedStatus, Moment) -> Value,
 ) -> Result<(), Error> {
-    let (mut status, wanted, has_others) = {
+    let (mut status, wanted, has_others, mut version) = {
         let mut state = ctx.state();
         let Some(progress) = state.progress.get_mut(object) else {
             return Ok(());
@@ -74,16 +74,20 @@ pub(crate) async fn write_status(
             return Ok(());
         }
         cache.writing = true;
-        (status, wanted, cache.observed.has_others)
+        let has_others = cache.observed.has_others;
+        let version = state.catalog.meta(object).map(|meta| meta.version);
+        (status, wanted, has_others, version)
     };
     let written = async {
         if has_others {
-            keep_others(
-                &mut status,
-                &ctx.cluster.fetch(object).await?.field("status"),
-            );
+            let newest = ctx.cluster.fetch(object).await?;
+            keep_others(&mut status, &newest.field("status"));
+            let newest = newest.metadata.resource_version;
+            version = newest.and_then(|newest| newest.parse().ok());
         }
-        let body = body(&object.uid, &status);
+        // With rivals, a status that was made before another process wrote must not undo what that one said.
+        let version = version.filter(|_| ctx.replica.fence.has_rivals());
+        let body = body(&object.uid, version, &status);
         ctx.cluster.write_status(object, &body).await
     };
     let written = written.await;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use bindery_engine::{Engine, Servers};
-use bindery_kube::{Controllers, Management, Settings};
+use bindery_kube::{Controllers, Management, Replica, Settings};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -146,6 +146,7 @@ impl World {
             engine,
             settings: Settings::default(),
             clock: Arc::new(SimulatedClock(Arc::clone(&self.environment))),
+            replica: Replica::alone(),
         };
         let (_handle, tasks) = controllers.start(&stop);
         let mut second = JoinSet::new();

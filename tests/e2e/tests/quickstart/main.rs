@@ -26,12 +26,14 @@ mod messages;
 mod ownership;
 mod passing;
 mod permissions;
+mod replicas;
 mod secondaries;
 mod servers;
 mod site;
 mod stage;
 mod steady;
 mod tour;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -96,6 +98,7 @@ fn trials() -> Vec<Trial> {
         (cluster::cases(), Server::Named),
         (guard::cases(), Server::Named),
         (permissions::cases(), Server::Named),
+        (replicas::cases(), Server::Named),
         (logs::cases(), Server::Builtin),
         (logs::named_cases(), Server::Named),
         (secondaries::cases(), Server::Named),

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::docs::blocks;
 use crate::machine::{Process, Server, code, program, text};
-use crate::stage::Stage;
+use crate::stage::{RULES, Stage};
 
 crate::cases!(run_needs_no_more_than_the_page_says);
 
@@ -15,7 +15,6 @@ const PAGE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../docs/running-on-kubernetes.md"
 );
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/rbac.yaml");
 
 const OBJECTS: &str = "\
 apiVersion: bindy.firestoned.io/v1beta1
@@ -53,7 +52,7 @@ fn run_needs_no_more_than_the_page_says(_: Server) -> Result<()> {
     let [rules, binding, servers_file] = &blocks[..] else {
         anyhow::bail!("the page has {} manifests", blocks.len());
     };
-    let file = fs::read_to_string(FILE).context(FILE)?;
+    let file = fs::read_to_string(RULES).context(RULES)?;
     ensure!(file == *rules, "deploy/rbac.yaml is not what the page says");
     let (role, everywhere) = rules
         .rsplit_once("---\n")

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, anyhow};
 use bindery_apiserver::System;
@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::machine::{PATIENCE, Process, program, run, text, until};
+use crate::wire::Wire;
 
 /// See the module; dropping it stops everything.
 pub(crate) struct Stage {
@@ -36,50 +37,78 @@ pub(crate) struct Stage {
     key: Key,
 }
 
+/// How long the lease of several replicas holds.
+const LEASE: Duration = Duration::from_secs(4);
+
+/// Another replica.
+pub(crate) struct Peer {
+    pub(crate) process: Process,
+    pub(crate) metrics: u16,
+}
+
+/// The rights with which `deploy/` has Bindery run.
+pub(crate) const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/rbac.yaml");
+
 /// Applies a manifest with every right.
 pub(crate) type Apply<'a> = &'a dyn Fn(&str) -> Result<()>;
 
 impl Stage {
-    /// Starts all but the secondaries, which are told of changes and may come later.
+    /// Starts all but the secondaries, which are told of changes and may come later. Like every stage it is
+    /// the service account `bindery/bindery` that runs Bindery, with the rights of `deploy/rbac.yaml`.
     pub(crate) fn new(secondaries: &[SocketAddr]) -> Result<Self> {
-        Self::with(secondaries, false, |kubernetes, _| {
-            Ok((admin(kubernetes), Vec::new()))
-        })
+        Self::with(secondaries, false, |login| login.installed(&[]))
     }
 
-    /// Starts all as the service account `bindery/bindery`, which has the rights that `grant` gives it;
-    /// its kubeconfig is the file `limited`.
+    /// Starts all with the rights that `grant` gives instead.
     pub(crate) fn limited(
         flags: &[&str],
         grant: impl FnOnce(Apply<'_>) -> Result<()>,
     ) -> Result<Self> {
-        Self::with(&[], false, |kubernetes, scratch| {
-            let every = admin(kubernetes);
-            grant(&|yaml| {
-                let file = scratch.join("grant.yaml");
-                fs::write(&file, yaml)?;
-                kubectl(&every, &["apply", "-f", &file.display().to_string()]).map(drop)
-            })?;
-            let token = kubectl(&every, &["create", "token", "-n", "bindery", "bindery"])?;
-            let limited = kubernetes.kubeconfig_for(token.trim());
-            let file = scratch.join("limited");
-            fs::write(&file, limited)?;
-            let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
-            Ok((file.display().to_string(), flags))
-        })
+        Self::with(&[], false, |login| login.limited(flags, grant))
+    }
+
+    /// Starts the first of several replicas; updates of it go through a wire that can be held.
+    pub(crate) fn of_replicas(name: &str) -> Result<(Self, Wire)> {
+        let wire = Wire::new()?;
+        let through = wire.clone();
+        let stage = Self::with(&[], false, |login| {
+            through.lead_to(login.primary);
+            let (kubeconfig, mut flags) = login.installed(&election(name))?;
+            flags.push(format!("--nameserver=primary={}", through.address()));
+            Ok((kubeconfig, flags))
+        })?;
+        Ok((stage, wire))
+    }
+
+    /// Starts another replica, beside the ones that run.
+    pub(crate) fn start_replica(&self, name: &str) -> Result<Peer> {
+        let metrics = free_port()?;
+        let kubeconfig = self.scratch.path().join("limited").display().to_string();
+        let key = self.scratch.path().join("tsig.key").display().to_string();
+        let mut line = vec![
+            "run".to_owned(),
+            format!("--kubeconfig={kubeconfig}"),
+            format!("--metrics-address=127.0.0.1:{metrics}"),
+            format!("--nameserver=primary={}", self.primary.address()),
+            format!("--tsig-key-file={key}"),
+        ];
+        line.extend(election(name).map(str::to_owned));
+        let words: Vec<&str> = line.iter().map(String::as_str).collect();
+        let folder = self.scratch.path().join(format!("replica-{metrics}"));
+        fs::create_dir(&folder)?;
+        let process = Process::start(&words, &folder, 0)?;
+        Ok(Peer { process, metrics })
     }
 
     /// Starts two primaries, of the clusters `external` and `internal`.
     pub(crate) fn of_two_clusters() -> Result<Self> {
-        Self::with(&[], true, |kubernetes, _| {
-            Ok((admin(kubernetes), Vec::new()))
-        })
+        Self::with(&[], true, |login| login.installed(&[]))
     }
 
     fn with(
         secondaries: &[SocketAddr],
         is_split: bool,
-        login: impl FnOnce(&Kubernetes, &Path) -> Result<(String, Vec<String>)>,
+        login: impl FnOnce(Login<'_>) -> Result<(String, Vec<String>)>,
     ) -> Result<Self> {
         let runtime = Runtime::new().context("a runtime needs only threads")?;
         let scratch = tempfile::tempdir()?;
@@ -91,7 +120,11 @@ impl Stage {
         let options = options(&key, scratch.path().join("named"), free_address()?, role)?;
         let primary = runtime.block_on(Named::start(options))?;
         install_kinds(&admin(&kubernetes))?;
-        let (kubeconfig, flags) = login(&kubernetes, scratch.path())?;
+        let (kubeconfig, flags) = login(Login {
+            kubernetes: &kubernetes,
+            scratch: scratch.path(),
+            primary: primary.address(),
+        })?;
         let metrics = free_port()?;
         let mut line = vec![
             "run".to_owned(),
@@ -112,10 +145,10 @@ impl Stage {
             ]);
             other = Some(named);
         } else {
-            line.extend([
-                format!("--nameserver=primary={}", primary.address()),
-                format!("--tsig-key-file={key_file}"),
-            ]);
+            line.push(format!("--tsig-key-file={key_file}"));
+            if !flags.iter().any(|flag| flag.starts_with("--nameserver=")) {
+                line.push(format!("--nameserver=primary={}", primary.address()));
+            }
         }
         let others = secondaries.iter();
         line.extend(others.map(|other| format!("--nameserver=secondary={other}")));
@@ -214,10 +247,73 @@ impl Stage {
         .with_context(|| format!("{object:?} {path} says {last:?}\n{}", self.process.err()))
     }
 
+    /// The serial of a zone on the primary.
+    pub(crate) fn serial(&self, zone: &str) -> Result<String> {
+        let soa = dig_at(self.primary.address(), zone, "SOA")?;
+        let serial = soa.split(' ').nth(2).map(str::to_owned);
+        serial.with_context(|| format!("{soa:?} is no SOA"))
+    }
+
+    /// Waits until the lease has not changed for longer than it holds.
+    pub(crate) fn await_stale_lease(&self) -> Result<()> {
+        let mut last = (String::new(), Instant::now());
+        until("a lease that nobody renews", || {
+            let version = "jsonpath={.metadata.resourceVersion}";
+            let lease = ["get", "-n", "bindery", "lease/bindery", "-o", version];
+            let version = self.kubectl(&lease)?;
+            if version != last.0 {
+                last = (version, Instant::now());
+            }
+            Ok((last.1.elapsed() > LEASE).then_some(()))
+        })
+    }
+
     /// Waits until the primary answers this.
     pub(crate) fn resolves(&self, name: &str, rtype: &str, wanted: &str) -> Result<()> {
         resolves_at(self.primary.address(), name, rtype, wanted)
     }
+}
+
+/// What those need who decide as whom Bindery runs.
+struct Login<'a> {
+    kubernetes: &'a Kubernetes,
+    scratch: &'a Path,
+    primary: SocketAddr,
+}
+
+impl Login<'_> {
+    /// As `deploy/rbac.yaml` installs it.
+    fn installed(&self, flags: &[&str]) -> Result<(String, Vec<String>)> {
+        let rules = fs::read_to_string(RULES).context(RULES)?;
+        self.limited(flags, |apply| apply(&rules))
+    }
+
+    /// With the rights that `grant` gives; its kubeconfig is the file `limited`.
+    fn limited(
+        &self,
+        flags: &[&str],
+        grant: impl FnOnce(Apply<'_>) -> Result<()>,
+    ) -> Result<(String, Vec<String>)> {
+        let every = admin(self.kubernetes);
+        grant(&|yaml| {
+            let file = self.scratch.join("grant.yaml");
+            fs::write(&file, yaml)?;
+            kubectl(&every, &["apply", "-f", &file.display().to_string()]).map(drop)
+        })?;
+        let token = kubectl(&every, &["create", "token", "-n", "bindery", "bindery"])?;
+        let limited = self.kubernetes.kubeconfig_for(token.trim());
+        let file = self.scratch.join("limited");
+        fs::write(&file, limited)?;
+        let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+        Ok((file.display().to_string(), flags))
+    }
+}
+
+/// The flags of one of several replicas.
+fn election(name: &str) -> [&str; 3] {
+    // Leaked, since a few bytes of a test are not worth an owner.
+    let identity = format!("--lease-identity={name}").leak();
+    ["--leader-elect=on", "--lease-namespace=bindery", identity]
 }
 
 /// The kubeconfig with every right.

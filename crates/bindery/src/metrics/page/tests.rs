@@ -7,10 +7,12 @@ use bindery_apiserver::Options;
 use bindery_core::{Moment, zones::Limits};
 use bindery_core::{ServerInfo, ServerRole};
 use bindery_engine::{ServerHandle, Servers};
-use bindery_kube::{Clock, Controllers, Settings};
+use bindery_kube::{Clock, Controllers, Replica, Settings};
 use tower::{Service as _, ServiceExt as _};
 
 use super::*;
+use crate::cli::{ElectionFlags, LeaderElect};
+use crate::election::Part;
 
 /// The page on which every metric stands.
 const DOCUMENT: &str = include_str!("../../../../../docs/metrics.md");
@@ -46,6 +48,7 @@ fn sources(api: &EmbeddedApi, client: kube::Client) -> (Sources, Vec<bindery_kub
         engine: engine.clone(),
         settings: Settings::default(),
         clock: Arc::new(Still),
+        replica: Replica::alone(),
     };
     let (handle, tasks) = controllers.start(&stop);
     let sources = Sources::new(Readiness::default(), engine, handle).with_api(api.clone());
@@ -61,8 +64,18 @@ fn sources_at_rest() -> Sources {
 
 /// The page of metrics as `OpenMetrics`.
 fn page() -> String {
+    let api = EmbeddedApi::open(Options::in_memory()).expect("memory always opens");
+    let flags = ElectionFlags {
+        leader_elect: LeaderElect::On,
+        lease_name: "bindery".to_owned(),
+        lease_namespace: None,
+        lease_identity: None,
+        lease_duration: 4,
+    };
+    let (_, report) = Part::of(&flags, &api.client(), Arc::new(Still), false);
+    let sources = sources_at_rest().with_election(report.expect("it is on"));
     let mut page = String::new();
-    encode(&mut page, &sources_at_rest().registry).expect("text can always be written");
+    encode(&mut page, &sources.registry).expect("text can always be written");
     page
 }
 

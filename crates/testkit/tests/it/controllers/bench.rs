@@ -12,7 +12,7 @@ use bindery_apiserver::{ApiBody, ApiService};
 use bindery_apiserver::{EmbeddedApi, Options};
 use bindery_core::{Group, Moment, Name, Record, zones::Limits};
 use bindery_engine::{Engine, Servers};
-use bindery_kube::{Clock, Controllers, Handle, Management, Settings};
+use bindery_kube::{Clock, Controllers, Handle, Management, Replica, Settings};
 use bindery_testkit::FakeNameServer;
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -163,6 +163,7 @@ impl Bench {
             engine,
             settings,
             clock: Arc::new(Still),
+            replica: Replica::alone(),
         };
         let (handle, work) = controllers.start_kinds(self.kinds, &stop);
         for (_, task) in work {
