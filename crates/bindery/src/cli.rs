@@ -2,6 +2,7 @@
 
 pub(crate) mod ask;
 mod election;
+mod install;
 mod line;
 mod sidecar;
 
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::address::{Given, LocalCluster};
 pub(crate) use election::{ElectionFlags, LeaderElect};
+pub(crate) use install::InstallFlags;
 pub(crate) use line::read;
 pub(crate) use sidecar::SidecarFlags;
 
@@ -61,6 +63,8 @@ pub(crate) enum Command {
     Explain(ask::ExplainFlags),
     /// Show what would be written to DNS now, and write nothing.
     Plan(ask::PlanFlags),
+    /// Print everything that Bindery needs in a cluster as YAML: kinds, rights, replicas.
+    Install(InstallFlags),
     /// Print all CustomResourceDefinitions as YAML.
     #[command(after_long_help = "Example:\n  bindery crds | kubectl apply -f -")]
     Crds,

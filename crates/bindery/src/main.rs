@@ -25,6 +25,7 @@ mod metrics;
 mod nameserver;
 mod servers;
 
+mod install;
 mod run;
 mod sidecar;
 mod up;
@@ -62,6 +63,7 @@ fn start(cli: Cli) -> Result<ExitCode> {
         Command::Explain(flags) => return runtime()?.block_on(ask::explain(flags)),
         Command::Plan(flags) => return runtime()?.block_on(ask::plan(flags)),
         Command::Crds => out::say(bindery_api::crds_yaml().trim_end()),
+        Command::Install(flags) => out::say(install::manifests(&flags)?.trim_end()),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -39,6 +39,11 @@ fn help_of_sidecar_teaches() {
 }
 
 #[test]
+fn help_of_install_teaches() {
+    insta::assert_snapshot!("help_install", help(&["install"]));
+}
+
+#[test]
 fn help_of_status_teaches() {
     insta::assert_snapshot!("help_status", help(&["status"]));
 }
@@ -121,6 +126,7 @@ fn status_with(flags: &[&str], line: &[&str]) -> Result<super::ask::StatusFlags,
             | Command::Sidecar(_)
             | Command::Explain(_)
             | Command::Plan(_)
+            | Command::Install(_)
             | Command::Crds => Err("the line says status".to_owned()),
         },
         Err(error) => Err(error.to_string()),
