@@ -33,7 +33,7 @@ mod config;
 mod control;
 mod host;
 mod listed;
-mod process;
+pub mod process;
 mod reserved;
 pub mod rndc;
 mod supervisor;
@@ -200,7 +200,7 @@ impl Named {
             path: options.folder.join(config::LISTED),
             source,
         })?;
-        let process = Process::spawn(&options.program, &config, &options.folder);
+        let process = Process::spawn_named(&options.program, &config, &options.folder);
         let process = process.map_err(|source| StartError::Spawn {
             program: options.program.clone(),
             source,
@@ -217,7 +217,7 @@ impl Named {
         loop {
             if let Some(status) = self.process.ended() {
                 return Err(StartError::Ended {
-                    status,
+                    status: status.to_string(),
                     log: log_tail(&path),
                     path,
                 });

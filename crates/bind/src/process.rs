@@ -1,13 +1,14 @@
-//! The child process: found, started, watched, stopped.
+//! Child processes: found, started, watched, stopped. They die with this process.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -30,10 +31,23 @@ const POLL: Duration = Duration::from_millis(20);
 /// How long `named -C` may take.
 const DEFAULTS_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What stands for the end of a process that nobody saw: exit code 255.
+const UNKNOWN_END: i32 = 255 << 8;
+
 /// A started child. Dropping it kills it.
-pub(super) struct Process {
+pub struct Process {
     pid: Pid,
-    ended: watch::Receiver<Option<String>>,
+    group: ProcessGroup,
+    ended: watch::Receiver<Option<ExitStatus>>,
+}
+
+/// Whose signals a child gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessGroup {
+    /// It is in our process group: a terminal's signals reach it too.
+    Ours,
+    /// It has a process group of its own, which is signalled with it.
+    Own,
 }
 
 /// Looks for a program in PATH and in the usual places.
@@ -41,7 +55,8 @@ pub(super) struct Process {
     clippy::disallowed_methods,
     reason = "where programs are is what PATH is for"
 )]
-pub(super) fn find(program: &str) -> Option<PathBuf> {
+#[must_use]
+pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places: Vec<PathBuf> = std::env::split_paths(&path)
         .chain(PLACES.iter().map(PathBuf::from))
@@ -72,15 +87,21 @@ pub(super) async fn defaults(program: &Path) -> String {
 
 /// Ends a `named` that a killed Bindery left behind with this folder.
 pub(super) async fn end_leftover(folder: &Path, patience: Duration) {
-    let Some(pid) = leftover(folder) else { return };
+    end_found(|| leftover(folder), patience).await;
+}
+
+/// Ends a process that an earlier run left behind, as long as it is found; kills it if it does not end in time.
+pub async fn end_found(find: impl Fn() -> Option<Pid>, patience: Duration) {
+    let Some(pid) = find() else { return };
+    let number = pid.as_raw_nonzero();
     tracing::warn!(
-        pid = pid.as_raw_nonzero(),
-        "ending a named that an earlier run left behind"
+        pid = number,
+        "ending a process that an earlier run left behind"
     );
     // It may end by itself in this moment.
     let _ = kill_process(pid, Signal::TERM);
     let deadline = Instant::now() + patience;
-    while leftover(folder) == Some(pid) {
+    while find() == Some(pid) {
         if Instant::now() > deadline {
             let _ = kill_process(pid, Signal::KILL);
         }
@@ -101,8 +122,8 @@ fn leftover(folder: &Path) -> Option<Pid> {
 }
 
 impl Process {
-    /// Starts `program` in the foreground with `config`.
-    pub(super) fn spawn(program: &Path, config: &Path, folder: &Path) -> io::Result<Self> {
+    /// Starts `named` in the foreground with `config`.
+    pub(super) fn spawn_named(program: &Path, config: &Path, folder: &Path) -> io::Result<Self> {
         let output = File::create(folder.join(OUTPUT))?;
         let mut command = command(program);
         command
@@ -113,12 +134,23 @@ impl Process {
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output);
+        Self::spawn(command, ProcessGroup::Ours)
+    }
+
+    /// Starts a command, best one of [`command`].
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn spawn(mut command: Command, group: ProcessGroup) -> io::Result<Self> {
+        if group == ProcessGroup::Own {
+            command.process_group(0);
+        }
         let (started, start) = std::sync::mpsc::channel();
         let (end, ended) = watch::channel(None);
         // The death signal of Linux comes when the *thread* that started the child ends, so the
         // child gets a thread of its own, which lives as long as it does.
         std::thread::Builder::new()
-            .name("named".to_owned())
+            .name("child".to_owned())
             .spawn(move || {
                 let spawned = command.spawn();
                 match spawned {
@@ -126,54 +158,61 @@ impl Process {
                     Ok(mut child) => {
                         drop(started.send(Ok(child.id())));
                         let status = child.wait();
-                        let said = status.map_or_else(|error| error.to_string(), |s| s.to_string());
+                        let status = status.unwrap_or_else(|_| ExitStatus::from_raw(UNKNOWN_END));
                         // Nobody may be left who wants to know.
-                        drop(end.send(Some(said)));
+                        let _ = end.send(Some(status));
                     }
                 }
             })?;
         let id = start.recv().map_err(io::Error::other)??;
         let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("the process has no id"))?;
-        Ok(Self { pid, ended })
+        Ok(Self { pid, group, ended })
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
     /// How the process ended, if it has.
-    pub(super) fn ended(&self) -> Option<String> {
-        self.ended.borrow().clone()
+    #[must_use]
+    pub fn ended(&self) -> Option<ExitStatus> {
+        *self.ended.borrow()
     }
 
     /// Waits for the end of the process.
-    pub(super) async fn wait(&self) -> String {
+    pub async fn wait(&self) -> ExitStatus {
         let mut ended = self.ended.clone();
         // The sender goes only after it has sent.
         match ended.wait_for(Option::is_some).await {
-            Ok(status) => status.clone().unwrap_or_default(),
-            Err(_) => "unknown".to_owned(),
+            Ok(status) => status.unwrap_or_else(|| ExitStatus::from_raw(UNKNOWN_END)),
+            Err(_) => ExitStatus::from_raw(UNKNOWN_END),
         }
     }
 
     /// Asks the process to end; kills it if it does not in time.
-    pub(super) async fn stop(self, patience: Duration) {
+    ///
+    /// Cancellation: the process is killed.
+    pub async fn stop(self, patience: Duration) -> ExitStatus {
         self.signal(Signal::TERM);
-        if timeout(patience, self.wait()).await.is_err() {
-            tracing::warn!(
-                pid = self.pid(),
-                "named did not end when told to; killing it"
-            );
-            self.signal(Signal::KILL);
-            self.wait().await;
+        if let Ok(status) = timeout(patience, self.wait()).await {
+            return status;
         }
+        let pid = self.pid();
+        tracing::warn!(pid, "a process did not end when told to; killing it");
+        self.signal(Signal::KILL);
+        self.wait().await
     }
 
     fn signal(&self, signal: Signal) {
         if self.ended().is_none() {
             // It may end by itself in this moment.
-            let _ = kill_process(self.pid, signal);
+            let _ = match self.group {
+                ProcessGroup::Ours => kill_process(self.pid, signal),
+                ProcessGroup::Own => kill_process_group(self.pid, signal),
+            };
         }
     }
 }
@@ -186,7 +225,8 @@ impl Drop for Process {
 
 /// The command, by way of `setpriv` where there is one, which has the kernel end the child when
 /// Bindery is killed.
-fn command(program: &Path) -> Command {
+#[must_use]
+pub fn command(program: &Path) -> Command {
     if cfg!(target_os = "linux")
         && let Some(setpriv) = find("setpriv")
     {
