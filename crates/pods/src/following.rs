@@ -74,6 +74,15 @@ impl<K: Follow> Followed<K> {
         self.lock().get(&key).cloned()
     }
 
+    pub(crate) fn all(&self) -> Vec<Arc<K>> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// Tells of changes from now on.
+    pub(crate) fn changes(&self) -> watch::Receiver<FollowedState> {
+        self.changes.subscribe()
+    }
+
     /// Those of a namespace whose names begin so; only they are looked at.
     pub(crate) fn beginning_with(&self, namespace: &str, prefix: &str) -> Vec<Arc<K>> {
         let from = (namespace.to_owned(), prefix.to_owned());

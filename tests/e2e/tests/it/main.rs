@@ -8,6 +8,7 @@
 
 mod battery;
 mod differential;
+mod pods;
 mod scene;
 mod subject;
 mod verdict;
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
 
 /// Every suite adds its trials here.
 fn trials() -> Vec<Trial> {
-    [battery::trials(), differential::trials()]
+    [battery::trials(), differential::trials(), pods::trials()]
         .into_iter()
         .flatten()
         .collect()

@@ -86,6 +86,11 @@ impl Scene {
         self.subject
     }
 
+    /// What the case is run on.
+    pub(crate) fn subject(&self) -> Subject {
+        self.subject
+    }
+
     pub(crate) fn widgets(&self) -> String {
         format!(
             "/apis/battery.bindery.dev/v1/namespaces/{}/widgets",

@@ -3,13 +3,13 @@
 use std::fs;
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use anyhow::{Context, Result};
-use bindery_apiserver::{EmbeddedApi, Options, ServeOptions};
+use bindery_apiserver::{EmbeddedApi, Options, ServeOptions, System};
 use bindery_e2e::http::{Call, Http, PATIENCE};
 use bindery_e2e::kubernetes::Kubernetes;
-use bindery_pods::StatefulSets;
+use bindery_pods::{PodOptions, Pods, Programs, StatefulSets, Tokens};
 use http::Method;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -72,6 +72,59 @@ impl Subject {
     }
 }
 
+/// A node of a subject, whose pods are processes.
+struct LocalNode {
+    subject: Subject,
+    folder: TempDir,
+    stop: CancellationToken,
+    running: JoinHandle<()>,
+}
+
+static NODES: Mutex<Vec<LocalNode>> = Mutex::new(Vec::new());
+
+impl LocalNode {
+    fn start(subject: Subject, http: &Http) -> Result<()> {
+        let folder = tempfile::tempdir().context("cannot create a scratch folder")?;
+        let programs = Programs {
+            named: bindery_bind::find_named(),
+            bindery: None,
+        };
+        let clock = || bindery_apiserver::Environment::now(&System);
+        let path = folder.path().join("pods");
+        let mut options =
+            PodOptions::new(path, programs, Arc::new(clock), Arc::new(System::secret));
+        if subject == Subject::Real {
+            options.tokens = Tokens::Requested;
+        }
+        let stop = CancellationToken::new();
+        let running = RUNTIME.spawn(Pods::new(http.client(), options).run(stop.clone()));
+        let node = Self {
+            subject,
+            folder,
+            stop,
+            running,
+        };
+        NODES.lock().map(|mut nodes| nodes.push(node)).ok();
+        Ok(())
+    }
+}
+
+/// Where the node of a subject has the files of its pods.
+pub(crate) fn node_folder(subject: Subject) -> PathBuf {
+    let nodes = NODES.lock().expect("nobody panics with it");
+    let mut nodes = nodes.iter().filter(|node| node.subject == subject);
+    let node = nodes.next().expect("the subject was started");
+    node.folder.path().join("pods")
+}
+
+fn stop_nodes() {
+    let nodes = NODES.lock().map(|mut nodes| std::mem::take(&mut *nodes));
+    for node in nodes.unwrap_or_default() {
+        node.stop.cancel();
+        block_on(node.running).ok();
+    }
+}
+
 impl Subject {
     /// How kubectl reaches the server that [`Self::http`] started.
     pub(crate) fn kubectl_arguments(self) -> Vec<String> {
@@ -121,6 +174,7 @@ pub(crate) fn kubectl_cache() -> PathBuf {
 
 /// Stops every server that was started.
 pub(crate) fn stop_all() {
+    stop_nodes();
     if let Ok(mut kubernetes) = KUBERNETES.lock() {
         kubernetes.take();
     }
@@ -141,6 +195,7 @@ async fn start_real() -> Result<Http> {
     let http = kubernetes.http();
     install_kinds(&http).await?;
     kubernetes.start_controllers()?;
+    LocalNode::start(Subject::Real, &http)?;
     if let Ok(mut slot) = KUBERNETES.lock() {
         *slot = Some(kubernetes);
     }
@@ -168,6 +223,7 @@ async fn start_embedded() -> Result<Http> {
     }
     let http = Http::connect(&url, None)?;
     install_kinds(&http).await?;
+    LocalNode::start(Subject::Embedded, &http)?;
     Ok(http)
 }
 
