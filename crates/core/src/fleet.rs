@@ -429,6 +429,13 @@ impl Fleet {
         followers.any(|one| one.rotation == Rotation::In && one.serial.is_some())
     }
 
+    /// Whether a follower that answers is being visited: it may be given the zone at this moment.
+    #[must_use]
+    pub fn is_visited(&self) -> bool {
+        let mut followers = self.followers.iter();
+        followers.any(|one| one.visit.is_some() && one.rotation != Rotation::Silent)
+    }
+
     /// Whether a server that may have led, and of which nothing is known, was not brought in line yet.
     #[must_use]
     pub fn has_unknown(&self) -> bool {

@@ -189,6 +189,10 @@ impl Zones {
             return None;
         }
         if zone.created_by_us {
+            // Whoever is given the zone at this moment would have it for ever.
+            if zone.fleet.is_visited() {
+                return None;
+            }
             zone.lifecycle.begin_deletion(Deletion::Cascade);
             return Some(Step::Close);
         }

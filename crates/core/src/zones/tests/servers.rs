@@ -409,3 +409,30 @@ fn a_zone_that_only_a_silent_server_may_have_holds_no_object_up() {
     let world = closed(Some(Fault::new(FaultKind::Refused, "not allowed")));
     assert!(matches!(withdrawal(&world), Some(Withdrawal::Failing(_))));
 }
+
+#[test]
+fn a_zone_is_not_deleted_while_another_server_is_being_given_it() {
+    let mut world = with_www(&[ServerRole::Secondary, ServerRole::Secondary]);
+    world.zones.declare(declare("mail", 2, MAIL, ""));
+    // One visit is on its way to each of them.
+    let mut visits = Vec::new();
+    while visits.len() < 2 {
+        let step = world.zones.next_step(&name(ZONE), world.now);
+        let step = step.expect("something is to be done");
+        if let Step::Follow(task) = step {
+            visits.push(task.visit);
+            continue;
+        }
+        let completion = world.carry_out(&name(ZONE), step);
+        world.zones.complete(&name(ZONE), completion, world.now);
+    }
+    world.zones.undeclare_zone(&name(ZONE));
+    assert_eq!(world.zones.next_step(&name(ZONE), world.now), None);
+    let followed = Completion::Followed(visits.remove(0), Ok(Serial(8)));
+    world.zones.complete(&name(ZONE), followed, world.now);
+    assert_eq!(world.zones.next_step(&name(ZONE), world.now), None);
+    // Nobody waits for one that does not answer.
+    world.zones.on_answer(&server(2), silence(), world.now);
+    let step = world.zones.next_step(&name(ZONE), world.now);
+    assert_eq!(step, Some(Step::Close));
+}
