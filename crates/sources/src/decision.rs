@@ -10,7 +10,7 @@ use bindery_core::{
 };
 
 use crate::catalog::{Catalog, EndpointEntry, RecordEntry};
-use crate::meta::{CLUSTER, Life, Meta};
+use crate::meta::{CLUSTER, Life, Meta, text};
 use crate::recording::{self, MetadataPatch};
 use crate::zones::{Precedence, ZoneEntry};
 
@@ -242,6 +242,10 @@ impl Catalog {
         available: IsAvailable<'_>,
     ) -> Decision {
         let mut lines = meta.owned_records();
+        let asked = recording::records(&claims);
+        if meta.is_wiped() && meta.recognises(&text(asked.clone())) {
+            lines = asked;
+        }
         // What is on servers that are gone for good may be given up.
         lines.retain(|(group, _)| !meta.abandoned || self.groups.has(group));
         let recorded: BTreeSet<(&Group, RecordKey)> = lines
@@ -266,7 +270,9 @@ impl Catalog {
             notes: Vec::new(),
             desired_count: 1,
             next,
-            cleanup: recording::after_withdrawal(meta, &granted, zone_annotation),
+            // As long as nothing tells what was written, what may recognise it stays.
+            cleanup: recording::after_withdrawal(meta, &granted, zone_annotation)
+                .filter(|_| !meta.is_wiped() || meta.life == Life::Deleting),
         }
     }
 

@@ -17,6 +17,9 @@ pub const FINALIZER: &str = "bindery.dev/dns";
 /// The annotation with the zone-file lines that an object has, or is about to have, in DNS; those on a
 /// cluster with a name after a line that names it. On a zone, the zones that it has on servers.
 pub const PUBLISHED: &str = "bindery.dev/published";
+/// The annotation with a check value over what [`PUBLISHED`] says, for this very object. Where that is wiped, it
+/// tells whether what the object asks for is what was written.
+pub const PUBLISHED_CHECK: &str = "bindery.dev/published-check";
 /// The annotation by which an author lets Bindery take over records that it did not write.
 pub const ADOPT: &str = "bindery.dev/adopt";
 /// The annotation by which an author lets an object go though its records cannot be removed.
@@ -104,6 +107,8 @@ struct Uncommon {
     undeclared: Option<Box<str>>,
     cluster: Option<Box<str>>,
     confirmed: Box<str>,
+    /// What [`PUBLISHED_CHECK`] says, where [`PUBLISHED`] says nothing.
+    check: Option<Box<str>>,
 }
 
 impl Meta {
@@ -124,18 +129,20 @@ impl Meta {
         let finalizers = meta.finalizers.as_deref().unwrap_or_default();
         let note = |key| meta.annotations.as_ref()?.get(key).map(String::as_str);
         let others = finalizers.iter().filter(|one| *one != FINALIZER);
+        let (trust, published) = match note(PUBLISHED).map(|text| seal::open(&object, text)) {
+            Some(Opened::Own(lines)) => (Trust::Own, lines),
+            Some(Opened::Former(lines)) => (Trust::Former, lines),
+            Some(Opened::Unsealed(lines)) => (Trust::Unsealed, lines),
+            Some(Opened::Broken) | None => (Trust::Nothing, ""),
+        };
+        let check = note(PUBLISHED_CHECK).filter(|_| trust == Trust::Nothing);
         let uncommon = Uncommon {
             others: others.map(|one| one.as_str().into()).collect(),
             allowed: note(ALLOW_PLAN).map(Into::into),
             undeclared: note(NO_LONGER_DECLARED).map(Into::into),
             cluster: note(CLUSTER).map(Into::into),
             confirmed: Box::default(),
-        };
-        let (trust, published) = match note(PUBLISHED).map(|text| seal::open(&object, text)) {
-            Some(Opened::Own(lines)) => (Trust::Own, lines),
-            Some(Opened::Former(lines)) => (Trust::Former, lines),
-            Some(Opened::Unsealed(lines)) => (Trust::Unsealed, lines),
-            Some(Opened::Broken) | None => (Trust::Nothing, ""),
+            check: check.map(Into::into),
         };
         Some(Self {
             published: published.into(),
@@ -195,6 +202,22 @@ impl Meta {
     #[must_use]
     pub fn cluster(&self) -> Option<&str> {
         self.uncommon.as_ref()?.cluster.as_deref()
+    }
+
+    /// Whether nothing tells what the object has, though something was written for it.
+    #[must_use]
+    pub fn is_wiped(&self) -> bool {
+        self.has_finalizer && self.published.is_empty() && self.check().is_some()
+    }
+
+    /// Whether these lines are what was written for the object, of which nothing else tells any more.
+    pub(crate) fn recognises(&self, lines: &str) -> bool {
+        let check = seal::check_text(&self.object, lines);
+        self.is_wiped() && !lines.is_empty() && self.check() == Some(&check)
+    }
+
+    fn check(&self) -> Option<&str> {
+        self.uncommon.as_ref()?.check.as_deref()
     }
 
     /// The records that the object owns, that is has or may have in DNS, and on which servers.

@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bindery_api::{Role, role};
 use bindery_core::{
     Claim, Group, Name, Problem, Record, RecordData, RecordKey, ZoneKey, reason::Reason,
 };
 use serde_json::{Value, json};
 
-use crate::meta::{FINALIZER, Life, Meta, PUBLISHED, ZONE, owned_zones_text, parse_records, text};
-use crate::seal::seal;
+use crate::meta::{
+    FINALIZER, Life, Meta, PUBLISHED, PUBLISHED_CHECK, ZONE, owned_zones_text, parse_records, text,
+};
+use crate::seal::{check_text, seal};
 
 /// The longest text of lines in one object. Kubernetes allows 256 KiB for all annotations of an
 /// object together; the rest is left to others.
@@ -122,10 +125,18 @@ impl MetadataPatch {
             Finalizer::Remove => None,
         };
         let mut annotations = BTreeMap::new();
+        let is_zone = role(meta.object.kind) == Role::Zone;
         if !lines.is_empty() {
             annotations.insert(PUBLISHED, Some(seal(&meta.object, &lines)));
-        } else if !meta.published.is_empty() || !meta.is_recorded() {
+            if !is_zone {
+                let check = check_text(&meta.object, &lines);
+                annotations.insert(PUBLISHED_CHECK, Some(check));
+            }
+        } else if !meta.published.is_empty() || !meta.is_recorded() || meta.is_wiped() {
             annotations.insert(PUBLISHED, None);
+            if !is_zone {
+                annotations.insert(PUBLISHED_CHECK, None);
+            }
         }
         if meta.zone.as_deref() != zone {
             annotations.insert(ZONE, zone.map(str::to_owned));
@@ -170,7 +181,7 @@ pub(crate) fn before_publishing(
         let mut first = meta.ownership().durable_first(claim, is_known);
         first.next().is_none()
     };
-    let is_written = meta.has_finalizer && meta.is_recorded();
+    let is_written = meta.has_finalizer && meta.is_recorded() && !meta.is_wiped();
     if claims.is_empty() || (is_written && claims.iter().all(is_durable)) {
         return Ok(None);
     }
@@ -208,7 +219,8 @@ pub(crate) fn after_withdrawal(
     (!is_exact).then(|| MetadataPatch::new(meta, Finalizer::Keep, text, zone))
 }
 
-fn records(claims: &[(Group, Claim)]) -> Vec<(Group, Record)> {
+/// The lines of these claims.
+pub(crate) fn records(claims: &[(Group, Claim)]) -> Vec<(Group, Record)> {
     let records = claims.iter().flat_map(|(group, claim)| {
         let records = claim.records();
         records.map(move |record| (group.clone(), record))

@@ -28,6 +28,12 @@ pub(crate) fn seal(object: &ObjectRef, lines: &str) -> String {
     format!("{lines}\n{SEAL}{uid} {check:016x}")
 }
 
+/// What stands for these lines of this object.
+pub(crate) fn check_text(object: &ObjectRef, lines: &str) -> String {
+    let uid = object.uid.to_string();
+    format!("{:016x}", check(object, &uid, lines))
+}
+
 /// The lines of a text, and what they are worth.
 pub(crate) fn open<'a>(object: &ObjectRef, text: &'a str) -> Opened<'a> {
     let text = text.trim_end();

@@ -178,6 +178,58 @@ fn an_annotation_that_somebody_changed_is_written_back_though_nothing_can_be_pub
     }
 }
 
+/// A record as the API has it once its metadata was written, without the annotation with its lines.
+fn wiped(line: &str, kind: Kind, name: &str) -> String {
+    let written = decide(&catalog(&[ZONE, line]), kind, name);
+    let NextAct::WriteMetadata(patch) = written.next else {
+        unreachable!("its lines have to be written: {:?}", written.next);
+    };
+    let notes = patch.body()["metadata"]["annotations"].clone();
+    let check = notes["bindery.dev/published-check"].as_str();
+    let check = check.expect("what was written can be checked");
+    let meta = format!(
+        "{{resourceVersion: '9', finalizers: [bindery.dev/dns], \
+         annotations: {{bindery.dev/published-check: '{check}'}}, "
+    );
+    line.replacen('{', &meta, 1)
+}
+
+#[test]
+fn an_object_that_asks_for_what_was_written_has_it_though_nothing_tells_the_lines() {
+    let record = |address: &str| {
+        format!("ARecord www@9 {{labels: {{zone: a}}}} {{name: www, ipv4Address: {address}}}")
+    };
+    let endpoints = "DNSEndpoint www@9 {labels: {zone: a}} {endpoints: [\
+        {dnsName: www.example.com, recordType: A, targets: [192.0.2.1]}, \
+        {dnsName: api.example.com, recordType: A, targets: [192.0.2.1]}]}";
+    for (kind, line, count) in [
+        (Kind::ARecord, record("192.0.2.1").as_str(), 1),
+        (Kind::DnsEndpoint, endpoints, 2),
+    ] {
+        let wiped = wiped(line, kind, "www");
+        let known = |lines: &[&str]| {
+            let catalog = catalog(lines);
+            let id = find(&catalog, kind, "www");
+            catalog.decide(&id, &|_, _| false).expect("it makes claims")
+        };
+        let decision = known(&[ZONE, &wiped]);
+        assert_eq!(said(&decision).len(), count, "{:?}", said(&decision));
+        assert!(said(&decision).iter().all(|line| line.starts_with('[')));
+        // As long as its zone is not there, what tells of it stays.
+        assert_eq!(known(&[&wiped]).cleanup, None);
+        // Of another object, or for something else, it tells nothing.
+        let copied = wiped.replacen("{resourceVersion", "{uid: copy, resourceVersion", 1);
+        let edited = wiped.replace("192.0.2.1", "192.0.2.2");
+        for other in [copied, edited] {
+            let decision = known(&[ZONE, &other]);
+            let NextAct::Declare(parts) = decision.next else {
+                unreachable!("it is a question: {:?}", decision.next);
+            };
+            assert!(parts[0].1.published.is_empty(), "{other}");
+        }
+    }
+}
+
 #[test]
 fn a_crash_between_annotation_and_status_leaves_nothing_to_write() {
     let line = |ttl: u32| format!("www.example.com. {ttl} IN A 192.0.2.1");

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use bindery_sources::meta::PUBLISHED;
+use bindery_sources::meta::{PUBLISHED, PUBLISHED_CHECK};
 use serde_json::Value;
 use serde_saphyr::{Options, Spanned};
 use sha2::{Digest as _, Sha256};
@@ -31,7 +31,13 @@ const SERVER_FIELDS: [&str; 6] = [
 ];
 
 /// Annotations that only Bindery writes, and that such a file has too.
-const OUR_ANNOTATIONS: [&str; 4] = [FILE, FILE_HASH, NO_LONGER_DECLARED, PUBLISHED];
+const OUR_ANNOTATIONS: [&str; 5] = [
+    FILE,
+    FILE_HASH,
+    NO_LONGER_DECLARED,
+    PUBLISHED,
+    PUBLISHED_CHECK,
+];
 
 /// Which object is meant, whatever the version. Kinds without namespaces are taken to be in
 /// `default`, so that a manifest and the object it made have the same key.

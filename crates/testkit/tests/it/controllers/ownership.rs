@@ -1,7 +1,7 @@
 //! What Bindery wrote is Bindery's until its object lets it go, whoever edits what.
 
 use k8s_openapi::api::core::v1::Event;
-use kube::api::{Api, DynamicObject, ListParams, PostParams};
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use super::bench::{Bench, WWW, WWW_LINE, ZONE, name, records};
@@ -9,6 +9,7 @@ use super::bench::{Bench, WWW, WWW_LINE, ZONE, name, records};
 const EDITED: &str = "www.example.com. 300 IN A 192.0.2.61";
 const STRANGE: &str = "www.example.com. 300 IN A 198.51.100.9";
 const PUBLISHED: &str = "bindery.dev/published";
+const CHECK: &str = "bindery.dev/published-check";
 
 /// While the controllers run, or while they do not.
 async fn meanwhile(bench: &mut Bench, runs: bool, change: impl AsyncFnOnce(&Bench)) {
@@ -98,6 +99,30 @@ async fn a_removed_annotation_is_written_back_and_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_record_is_known_again_though_annotation_and_status_were_wiped() {
+    let mut bench = with_www().await;
+    meanwhile(&mut bench, false, async |bench| {
+        let wiped = json!({"metadata": {"annotations": {PUBLISHED: null}}});
+        bench.patch("ARecord/www", wiped).await;
+        let wiped = json!({"status": null});
+        api(bench)
+            .patch_status("www", &PatchParams::default(), &Patch::Merge(wiped))
+            .await
+            .expect("a status can be wiped");
+    })
+    .await;
+    bench.until_ready("ARecord/www").await;
+    bench.settle().await;
+    assert_eq!(
+        bench.published("ARecord/www").await.as_deref(),
+        Some(WWW_LINE)
+    );
+    bench.delete("ARecord/www").await;
+    bench.until_gone("ARecord/www").await;
+    bench.until_lines(&[]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_removed_again_and_again_makes_no_flood_of_writes() {
     let bench = with_www().await;
     bench.settle().await;
@@ -127,6 +152,8 @@ async fn no_edit_of_an_annotation_makes_a_foreign_record_ours() {
     let ours = bench.annotation("ARecord/www", PUBLISHED).await;
     let ours = ours.expect("it is published");
     let stolen = ours.replace("www.example.com", "taken.example.com");
+    let check = bench.annotation("ARecord/www", CHECK).await;
+    let check = check.expect("it can be checked");
     for note in [taken.to_owned(), stolen, ours] {
         for runs in [true, false] {
             meanwhile(&mut bench, runs, async |bench| {
@@ -134,7 +161,7 @@ async fn no_edit_of_an_annotation_makes_a_foreign_record_ours() {
                     "labels:",
                     &format!(
                         "finalizers: [bindery.dev/dns], annotations: {}, labels:",
-                        json!({PUBLISHED: note})
+                        json!({PUBLISHED: note, CHECK: check})
                     ),
                 );
                 bench.create(&thief).await;
@@ -156,8 +183,8 @@ async fn objects_of_a_version_that_did_not_seal_keep_what_they_have() {
     let old = json!({"metadata": {"annotations": {PUBLISHED: WWW_LINE}}});
     bench.patch("ARecord/www", old).await;
     let api = Api::<bindery_api::ARecord>::namespaced(bench.client.clone(), "default");
-    let old = kube::api::Patch::Merge(json!({"status": {"published": null}}));
-    api.patch_status("www", &kube::api::PatchParams::default(), &old)
+    let old = Patch::Merge(json!({"status": {"published": null}}));
+    api.patch_status("www", &PatchParams::default(), &old)
         .await
         .expect("the status can be written");
     bench.start();
