@@ -30,8 +30,8 @@ Tasks:
                         the simulation notice; all damages are in one build, behind a switch
       --file PATH         only those of this file (repeatable)
   bench [-- ARGS]       measure beside nsupdate; prints a table; not part of the tests
-  setup                 install what the tests start: Debian packages, and kube-apiserver and etcd
-                        built from Go modules into a cache outside the checkout (minutes, once)
+  setup                 install what the tests start: Debian packages, and kube-apiserver, etcd and bindcar
+                        built into a cache outside the checkout (minutes, once)
 
 CARGO_TARGET_DIR is honoured. Start with: cargo xtask test
 ";

@@ -1,4 +1,5 @@
-//! Puts the programs that the tests drive on this machine: built from Go modules or installed from Debian.
+//! Puts the programs that the tests drive on this machine: built from Go modules or crates, or installed from
+//! Debian.
 #![expect(
     clippy::print_stderr,
     reason = "set-up tells its progress on the terminal"
@@ -12,6 +13,10 @@ use std::process::{self, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+
+mod crates;
+
+use crates::CargoBuild;
 
 const KUBERNETES_MODULE: &str = include_str!("../../tools/kubernetes/go.mod");
 const ETCD_MODULE: &str = include_str!("../../tools/etcd/go.mod");
@@ -48,10 +53,12 @@ pub(crate) enum Tool {
     Sqlite,
     /// The peer of a benchmark; no test needs it.
     ExternalDns,
+    /// The sidecar of bindy, whose API ours has.
+    Bindcar,
 }
 
 /// Every program that `cargo xtask test` needs.
-pub(crate) const ALL: [Tool; 12] = [
+pub(crate) const ALL: [Tool; 13] = [
     Tool::Etcd,
     Tool::KubeApiserver,
     Tool::KubeControllerManager,
@@ -64,6 +71,7 @@ pub(crate) const ALL: [Tool; 12] = [
     Tool::PdnsServer,
     Tool::PdnsSchema,
     Tool::Sqlite,
+    Tool::Bindcar,
 ];
 
 /// Makes every tool of the list available, or says in one message what is missing and how to get it.
@@ -74,11 +82,21 @@ pub(crate) fn ensure(tools: &[Tool]) -> Result<()> {
     let mut missing = Vec::new();
     install_packages(tools, &mut missing);
     for &tool in tools {
-        if let Source::Go(build) = tool.source()
-            && tool.find().is_none()
-            && let Err(fault) = build.run()
-        {
-            missing.push(format!("{}: {fault:#}", build.name));
+        if tool.find().is_some() {
+            continue;
+        }
+        match tool.source() {
+            Source::Go(build) => {
+                if let Err(fault) = build.run() {
+                    missing.push(format!("{}: {fault:#}", build.name));
+                }
+            }
+            Source::Cargo(build) => {
+                if let Err(fault) = build.run() {
+                    missing.push(format!("{}: {fault:#}", build.name));
+                }
+            }
+            Source::Debian { .. } => {}
         }
     }
     if missing.is_empty() {
@@ -101,6 +119,7 @@ pub(crate) fn cache() -> Result<PathBuf> {
 
 enum Source {
     Go(GoBuild),
+    Cargo(CargoBuild),
     Debian {
         /// By its name on PATH; a file that is no program by its whole path.
         program: &'static str,
@@ -121,6 +140,7 @@ impl Tool {
     pub(crate) fn find(self) -> Option<PathBuf> {
         match self.source() {
             Source::Debian { program, .. } => on_path(program),
+            Source::Cargo(build) => build.target().ok().filter(|path| path.is_file()),
             Source::Go(build) => {
                 let cached = build.target().ok().filter(|path| path.is_file());
                 // Any kubectl that the user has is good enough: the tests drive it as the user would.
@@ -190,6 +210,10 @@ impl Tool {
                 module: None,
                 package: "sigs.k8s.io/external-dns",
                 version: "0.21.0",
+            }),
+            Self::Bindcar => Source::Cargo(CargoBuild {
+                name: "bindcar",
+                version: "0.9.0",
             }),
         }
     }
@@ -280,7 +304,7 @@ fn install_packages(tools: &[Tool], missing: &mut Vec<String>) {
             .iter()
             .filter_map(|tool| match tool.source() {
                 Source::Debian { program, package } => Some((program, package)),
-                Source::Go(_) => None,
+                Source::Go(_) | Source::Cargo(_) => None,
             })
             .filter(|(program, _)| on_path(program).is_none())
             .collect()

@@ -1,9 +1,11 @@
 //! Where the programs are that `cargo xtask tools` puts on a machine.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 const KUBERNETES_MODULE: &str = include_str!("../../../tools/kubernetes/go.mod");
 const ETCD_MODULE: &str = include_str!("../../../tools/etcd/go.mod");
@@ -46,6 +48,31 @@ impl ControlPlane {
         }
         Ok(plane)
     }
+}
+
+/// The peer of the sidecar's battery; `xtask` builds the same.
+const BINDCAR_VERSION: &str = "0.9.0";
+
+/// The binary, built once beside the test that asks, in the same profile.
+///
+/// # Errors
+/// When it cannot be built, with what the compiler says.
+pub fn bindery() -> Result<&'static Path> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
+    built.as_deref().map_err(|message| anyhow!("{message}"))
+}
+
+/// The bindcar that `cargo xtask setup` built.
+///
+/// # Errors
+/// When there is none, with the command that makes one.
+pub fn bindcar() -> Result<PathBuf> {
+    let built = cached("bindcar", BINDCAR_VERSION)?;
+    if built.is_file() {
+        return Ok(built);
+    }
+    bail!("missing {}: run `cargo xtask setup` once", built.display())
 }
 
 /// A program on PATH or in the folders of system programs.
@@ -108,4 +135,35 @@ fn required(module_file: &'static str, module: &str) -> &'static str {
         })
         .find_map(|rest| rest.trim().strip_prefix('v'))
         .expect("the go.mod beside this code requires the module")
+}
+
+/// Builds the binary beside this test, in the same profile.
+fn build() -> Result<PathBuf> {
+    let this = env::current_exe().context("a test has a path")?;
+    let folder = this
+        .parent()
+        .and_then(Path::parent)
+        .context("a test lies in deps")?;
+    let target = folder
+        .parent()
+        .context("a profile lies in the target folder")?;
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["build", "--quiet", "--package", "bindery"]);
+    command.arg("--target-dir").arg(target);
+    if folder.ends_with("release") {
+        command.arg("--release");
+    }
+    // What cargo tells this test of its package would have build scripts run anew, and all that is
+    // built on them be built again.
+    for (name, _) in env::vars_os() {
+        let shown = name.to_string_lossy();
+        if shown.starts_with("CARGO_PKG_") || shown.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    let built = command.current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let built = built.context("cannot run cargo")?;
+    let errors = String::from_utf8_lossy(&built.stderr);
+    ensure!(built.status.success(), "bindery cannot be built:\n{errors}");
+    Ok(folder.join("bindery"))
 }

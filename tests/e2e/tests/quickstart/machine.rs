@@ -5,10 +5,9 @@ use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use bindery_e2e::process::{free_port, free_ports};
 use bindery_e2e::program::on_path;
 use tempfile::TempDir;
@@ -66,9 +65,7 @@ pub(crate) struct Machine {
 
 /// Where the binary is; it is built when it is asked for the first time.
 pub(crate) fn program() -> Result<&'static Path> {
-    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let built = PROGRAM.get_or_init(|| build().map_err(|error| format!("{error:#}")));
-    built.as_deref().map_err(|message| anyhow!("{message}"))
+    bindery_e2e::program::bindery()
 }
 
 /// Says something to whoever runs the tests.
@@ -427,35 +424,4 @@ pub(crate) fn code(status: ExitStatus) -> String {
         (Some(code), _) => code.to_string(),
         (None, signal) => format!("signal {signal:?}"),
     }
-}
-
-/// Builds the binary beside this test, in the same profile.
-fn build() -> Result<PathBuf> {
-    let this = std::env::current_exe().context("a test has a path")?;
-    let folder = this
-        .parent()
-        .and_then(Path::parent)
-        .context("a test lies in deps")?;
-    let target = folder
-        .parent()
-        .context("a profile lies in the target folder")?;
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["build", "--quiet", "--package", "bindery"]);
-    command.arg("--target-dir").arg(target);
-    if folder.ends_with("release") {
-        command.arg("--release");
-    }
-    // What cargo tells this test of its package would have build scripts run anew, and all that is
-    // built on them be built again.
-    for (name, _) in std::env::vars_os() {
-        let shown = name.to_string_lossy();
-        if shown.starts_with("CARGO_PKG_") || shown.starts_with("CARGO_MANIFEST_") {
-            command.env_remove(&name);
-        }
-    }
-    let built = command.current_dir(env!("CARGO_MANIFEST_DIR")).output();
-    let built = built.context("cannot run cargo")?;
-    let errors = String::from_utf8_lossy(&built.stderr);
-    ensure!(built.status.success(), "bindery cannot be built:\n{errors}");
-    Ok(folder.join("bindery"))
 }
