@@ -436,10 +436,14 @@ impl Zones {
             || zone.belated.has(key, data)
     }
 
-    /// The objects that ask for something at the name of a set, or own something there that is to go.
+    /// The objects that ask for something at the name of a set, or own something there that is to go, each
+    /// once.
     fn askers(&self, zone: &Zone, key: &RecordKey) -> Vec<Id> {
         let claims = zone.claims_at(&key.name).iter();
-        self.owners.owners(claims, key).cloned().collect()
+        let mut askers: Vec<Id> = self.owners.owners(claims, key).cloned().collect();
+        askers.sort_unstable();
+        askers.dedup();
+        askers
     }
 
     /// The claims on a name, in whichever zone.
