@@ -14,6 +14,7 @@ mod ownership;
 mod properties;
 mod servers;
 mod strangers;
+mod wishes;
 
 use std::{collections::BTreeMap, time::Duration};
 
