@@ -44,7 +44,7 @@ const STAGES: [Stage; 3] = [
     },
     Stage {
         name: "tests at length",
-        cases: 256,
+        cases: 64,
         tests: &[
             unit_tests(CORE, &[CORE]),
             unit_tests(SOURCES, &[CORE, SOURCES]),
@@ -52,7 +52,7 @@ const STAGES: [Stage; 3] = [
     },
     Stage {
         name: "simulation",
-        cases: 64,
+        cases: 32,
         tests: &[
             unit_tests("bindery-kube", &[CORE, SOURCES]),
             Tests {
@@ -76,7 +76,7 @@ const fn unit_tests(package: &'static str, mutants_of: &'static [&'static str]) 
         targets: &["--lib"],
         args: &[],
         mutants_of,
-        seconds_max: 10,
+        seconds_max: 5,
     }
 }
 
