@@ -436,3 +436,18 @@ fn a_zone_is_not_deleted_while_another_server_is_being_given_it() {
     let step = world.zones.next_step(&name(ZONE), world.now);
     assert_eq!(step, Some(Step::Close));
 }
+
+#[test]
+fn of_the_primaries_that_answer_the_one_with_the_newest_serial_leads() {
+    for (older, newer) in [(1, 2), (2, 1)] {
+        let mut world = with_www(&[ServerRole::Primary, ServerRole::Primary]);
+        world.serials.insert(server(older), Ok(Serial(1)));
+        world.zones.declare(declare("mail", 2, MAIL, ""));
+        world.pass(Duration::from_secs(5));
+        world.zones.on_answer(&server(0), silence(), world.now);
+        assert!(world.zones.is_silent(&server(0)) && !world.zones.is_silent(&server(1)));
+        assert_eq!(leader(&world), Some(server(newer)));
+        world.zones.on_answer(&server(0), Ok(()), world.now);
+        assert!(!world.zones.is_silent(&server(0)));
+    }
+}

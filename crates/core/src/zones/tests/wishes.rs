@@ -92,7 +92,7 @@ fn a_plan_knows_who_asked_for_it() {
     let mut world = with_writes(WritePolicy::Sync);
     world.zones.declare(declare("www", 2, OTHER, WWW));
     let zone = name(ZONE);
-    assert_eq!(world.zones.take_work(), [zone.clone()]);
+    assert_eq!(world.zones.take_work(), [name(ZONE)]);
     let Some(Step::Commit(plan)) = world.zones.next_step(&zone, world.now) else {
         panic!("an open zone commits what is wanted");
     };
