@@ -1,7 +1,12 @@
 //! What a zone's author allows, and who asked for what is done.
 
+use std::sync::Arc;
+
 use super::*;
-use crate::zones::Cut;
+use crate::{
+    group::Group,
+    zones::{Cut, Noted},
+};
 
 const OTHER: &str = "www.example.com. 300 IN A 192.0.2.9";
 
@@ -126,4 +131,72 @@ fn a_cut_says_where_it_is_and_what_to_do() {
     ] {
         assert!(cut.to_string().contains(said), "{cut}");
     }
+}
+
+/// A zone whose removals are written down, by nobody yet, with these lines.
+fn with_notes(lines: &str) -> World {
+    let mut world = World::with_zone("");
+    world.zones.declare_zone(ZoneDeclaration {
+        noted: Some(Arc::new(Noted::default())),
+        ..zone_declaration(Hosting::Elsewhere)
+    });
+    world.zones.declare(declare("www", 1, lines, ""));
+    world.settle();
+    world
+}
+
+/// Whether an edit from some lines to others is carried out before anything is written down.
+fn goes_unwritten(before: &str, after: &str, going: Going) -> bool {
+    let mut world = with_notes(before);
+    let stood = world.lines();
+    world.zones.declare(Declaration {
+        going,
+        ..declare("www", 2, after, before)
+    });
+    world.settle();
+    world.lines() != stood
+}
+
+#[test]
+fn what_takes_a_name_or_name_servers_away_is_written_down_first_and_an_edit_is_not() {
+    let both = format!("{WWW}\nwww.example.com. 300 IN TXT \"beside\"");
+    let two = format!("{WWW}\n{WWW2}");
+    let servers = "example.com. 60 IN NS a.example.net.\nexample.com. 60 IN NS b.example.net.";
+    let server = "example.com. 60 IN NS a.example.net.";
+    assert!(!goes_unwritten(WWW, "", Going::Asked), "a name");
+    assert!(!goes_unwritten(server, "", Going::Asked), "name servers");
+    assert!(
+        goes_unwritten(&both, WWW, Going::Asked),
+        "a set beside another"
+    );
+    assert!(goes_unwritten(&two, WWW, Going::Asked), "a value");
+    assert!(goes_unwritten("", WWW, Going::Along), "an addition");
+    assert!(
+        goes_unwritten(servers, server, Going::Along),
+        "some of the name servers"
+    );
+}
+
+#[test]
+fn receipts_name_the_group_of_the_servers() {
+    let group = || Group::named("public");
+    let mut world = World::new();
+    world.zones = Zones::new(Limits::default(), Vec::new()).on(group());
+    world
+        .zones
+        .declare_zone(zone_declaration(Hosting::Elsewhere));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    let receipt = world
+        .zones
+        .event(&object("www"))
+        .expect("no server is known");
+    assert_eq!(receipt.outcomes[0].group, group());
+    let ClaimStatus::ZoneNotReady(fault) = world.status("www") else {
+        panic!("{:?}", world.status("www"));
+    };
+    assert!(
+        fault.message.contains("cluster public"),
+        "{}",
+        fault.message
+    );
 }
