@@ -120,8 +120,9 @@ impl Copied {
                 self.unbuilt.len()
             );
             let faults = self.check()?;
+            self.write_recalled(mutants)?;
             if faults.is_empty() {
-                return self.write_recalled(mutants);
+                return Ok(());
             }
             let before = self.unbuilt.len();
             for fault in &faults {
@@ -264,6 +265,7 @@ impl Copied {
             .args(["-n", "5", "cargo"])
             .args(args)
             .args(["--locked"])
+            .env("CARGO_INCREMENTAL", "0")
             .env("CARGO_TARGET_DIR", &self.target.to_string_lossy());
         // Optimised a little, since each is run thousands of times; the checks of arithmetic stay.
         OPTIMISED.iter().fold(program, |program, package| {
