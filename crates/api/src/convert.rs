@@ -12,7 +12,7 @@ mod zone;
 pub use endpoint::{DeclaredEndpoint, Ignored};
 pub use record::{DeclaredRecord, RecordSpec};
 pub(crate) use record::{ipv4, ipv6};
-pub use zone::{DeclaredNameServer, DeclaredZone, ZONE_TTL_DEFAULT};
+pub use zone::{DeclaredNameServer, DeclaredZone, ZONE_TTL_DEFAULT, read_selector};
 
 /// Collects problems while values are read.
 #[derive(Debug, Default)]

@@ -4,12 +4,28 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 
+use kube::CustomResourceExt as _;
+
+use crate::bindy::v1beta1::{
+    Bind9Cluster, Bind9GlobalCluster, Bind9Instance, ClusterBind9Provider,
+};
 use crate::kinds::KINDS;
 
-/// All definitions: zones, records, endpoints.
+/// The definitions of what declares name servers.
+fn server_crds() -> [CustomResourceDefinition; 4] {
+    [
+        ClusterBind9Provider::crd(),
+        Bind9GlobalCluster::crd(),
+        Bind9Cluster::crd(),
+        Bind9Instance::crd(),
+    ]
+}
+
+/// All definitions: name servers, zones, records, endpoints. What others refer to comes first.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    let mut crds: Vec<_> = KINDS.iter().map(|row| (row.crd)()).collect();
+    let mut crds: Vec<_> = server_crds().into();
+    crds.extend(KINDS.iter().map(|row| (row.crd)()));
     for crd in &mut crds {
         let kind = crd.spec.names.kind.clone();
         for schema in crd

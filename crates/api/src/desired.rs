@@ -38,6 +38,8 @@ pub struct DesiredZone {
     pub tenancy: Tenancy,
     /// The clusters that it names, each after the field that does.
     pub clusters: Box<[(&'static str, String)]>,
+    /// What stands for the instances that it selects by their labels.
+    pub selection: Option<Box<str>>,
     /// Fields that it sets and that this version does not act on.
     pub ignored: Box<[&'static str]>,
     /// Fields that it sets and that are acted on only where Bindery serves the zone.
@@ -120,6 +122,7 @@ fn desired_zone(spec: Value) -> Result<DesiredZone, Box<[Problem]>> {
         records: zone.records().into(),
         tenancy: zone.tenancy,
         clusters: zone.clusters.into(),
+        selection: zone.selection.map(Into::into),
         ignored: zone.ignored.into(),
         hosted_only: zone.hosted_only.into(),
         name: zone.name,

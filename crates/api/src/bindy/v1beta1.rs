@@ -1,9 +1,11 @@
-//! Version `v1beta1`: `DNSZone` and the record kinds, in the spellings of every bindy so far.
+//! Version `v1beta1`: clusters of name servers, `DNSZone` and the record kinds, in the spellings of every bindy so far.
 
+mod cluster;
 mod record;
 mod status;
 mod zone;
 
+pub use cluster::*;
 pub use record::*;
 pub use status::{
     RecordReference, RecordStatus, RemovalsStatus, ServerStatus, ZoneReference, ZoneStatus,

@@ -266,6 +266,32 @@ fn a_type_that_exists_and_is_not_published_is_unsupported_and_a_misspelled_one_i
 }
 
 #[test]
+fn zones_that_select_alike_have_the_same_servers() {
+    let selection = |more: Value| {
+        let mut zone = json!({"zoneName": "example.com"});
+        for (name, value) in more.as_object().into_iter().flatten() {
+            zone[name] = value.clone();
+        }
+        let zone: api::DnsZoneSpec = serde_json::from_value(zone).expect("of the right shape");
+        zone.declared().expect("it is valid").selection
+    };
+    let by = |role: &str| json!([{"selector": {"matchLabels": {"role": role}}}]);
+    let first = selection(json!({"bind9InstancesFrom": by("primary")}));
+    assert!(first.is_some());
+    assert_eq!(
+        first,
+        selection(json!({"instancesFrom": by("primary"), "ttl": 60}))
+    );
+    assert_ne!(
+        first,
+        selection(json!({"bind9InstancesFrom": by("secondary")}))
+    );
+    let both = json!({"bind9InstancesFrom": by("primary"), "clusterRef": "prod"});
+    assert_ne!(first, selection(both));
+    assert_eq!(selection(json!({"clusterRef": "prod"})), None);
+}
+
+#[test]
 fn fields_that_are_not_acted_on_are_named() {
     let zone = json!({
         "zoneName": "example.com", "dnssecPolicy": "default", "soaRecord": {}, "nameServerIps": {},
@@ -273,14 +299,7 @@ fn fields_that_are_not_acted_on_are_named() {
     });
     let zone: api::DnsZoneSpec = serde_json::from_value(zone).expect("a spec of the right shape");
     let zone = zone.declared().expect("it is valid");
-    assert_eq!(
-        zone.ignored,
-        [
-            "spec.dnssecPolicy",
-            "spec.bind9InstancesFrom",
-            "spec.instancesFrom"
-        ]
-    );
+    assert_eq!(zone.ignored, ["spec.dnssecPolicy"]);
     assert_eq!(zone.hosted_only, ["spec.soaRecord"]);
     let plain = json!({"zoneName": "example.com", "dnssecPolicy": "none"});
     let plain: api::DnsZoneSpec = serde_json::from_value(plain).expect("a spec of the right shape");

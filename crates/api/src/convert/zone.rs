@@ -30,6 +30,8 @@ pub struct DeclaredZone {
     pub tenancy: Tenancy,
     /// The clusters of name servers that it names, each after the field that does.
     pub clusters: Vec<(&'static str, String)>,
+    /// What stands for the instances that it selects by their labels.
+    pub selection: Option<String>,
     /// Fields that it sets and that this version does not act on.
     pub ignored: Vec<&'static str>,
     /// Fields that it sets and that are acted on only where Bindery serves the zone.
@@ -113,6 +115,7 @@ impl DnsZoneSpec {
                     Tenancy::Shared
                 },
                 clusters: self.clusters(),
+                selection: self.selection(),
                 ignored: self.ignored(),
                 hosted_only: self.hosted_only(),
                 name,
@@ -127,14 +130,7 @@ impl DnsZoneSpec {
 
     fn ignored(&self) -> Vec<&'static str> {
         let policy = self.dnssec_policy.as_deref().unwrap_or("none");
-        let fields = [
-            ("spec.dnssecPolicy", !["", "none"].contains(&policy)),
-            (
-                "spec.bind9InstancesFrom",
-                !self.bind9_instances_from.is_empty(),
-            ),
-            ("spec.instancesFrom", !self.instances_from.is_empty()),
-        ];
+        let fields = [("spec.dnssecPolicy", !["", "none"].contains(&policy))];
         set(fields)
     }
 
@@ -147,7 +143,9 @@ impl DnsZoneSpec {
         set(fields)
     }
 
-    fn clusters(&self) -> Vec<(&'static str, String)> {
+    /// The clusters that the zone names, each after the field that does.
+    #[must_use]
+    pub fn clusters(&self) -> Vec<(&'static str, String)> {
         let fields = [
             ("spec.clusterRef", &self.cluster_ref),
             ("spec.clusterProviderRef", &self.cluster_provider_ref),
@@ -161,7 +159,29 @@ impl DnsZoneSpec {
     }
 }
 
-fn set(fields: [(&'static str, bool); 3]) -> Vec<&'static str> {
+impl DnsZoneSpec {
+    /// The label selectors of the instances that serve the zone, under either name.
+    pub fn instance_selectors(&self) -> impl Iterator<Item = &LabelSelector> {
+        let sources = self.bind9_instances_from.iter().chain(&self.instances_from);
+        sources.map(|source| &source.selector)
+    }
+
+    /// What stands for the instances that the zone selects by their labels, beside the clusters that it names:
+    /// zones that choose the same way have the same servers.
+    #[must_use]
+    pub fn selection(&self) -> Option<String> {
+        self.instance_selectors().next()?;
+        let selectors: Vec<&LabelSelector> = self.instance_selectors().collect();
+        let text = serde_json::to_vec(&(selectors, self.clusters())).unwrap_or_default();
+        // FNV-1a: it only has to tell selections of one namespace apart.
+        let hash = text.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        Some(format!("selected-{hash:016x}"))
+    }
+}
+
+fn set<const N: usize>(fields: [(&'static str, bool); N]) -> Vec<&'static str> {
     let set = fields.into_iter().filter(|(_, is_set)| *is_set);
     set.map(|(field, _)| field).collect()
 }
@@ -271,7 +291,7 @@ fn name_servers(reading: &mut Reading, spec: &DnsZoneSpec) -> Vec<DeclaredNameSe
 fn selectors(reading: &mut Reading, sources: &[SelectorSource]) -> Vec<Selector> {
     let mut selectors = Vec::new();
     for (at, source) in sources.iter().enumerate() {
-        match selector(
+        match read_selector(
             &source.selector,
             &format!("spec.recordsFrom[{at}].selector"),
         ) {
@@ -282,7 +302,11 @@ fn selectors(reading: &mut Reading, sources: &[SelectorSource]) -> Vec<Selector>
     selectors
 }
 
-fn selector(selector: &LabelSelector, field: &str) -> Result<Selector, Vec<Problem>> {
+/// Reads a label selector.
+///
+/// # Errors
+/// Every problem, below the field.
+pub fn read_selector(selector: &LabelSelector, field: &str) -> Result<Selector, Vec<Problem>> {
     let labels = selector.match_labels.clone().unwrap_or_default();
     let expressions: Vec<Expression<'_>> = selector
         .match_expressions
