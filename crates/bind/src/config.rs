@@ -1,12 +1,12 @@
 //! The generated named.conf.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use bindery_core::named::{OPTIONAL_OPTIONS, OPTIONS, SECONDARY_OPTIONS, logging, option_lines};
 use bindery_dns::Key;
 use zeroize::Zeroizing;
 
@@ -106,7 +106,8 @@ fn text(
         ),
     };
     let (primaries, role) = role(&options.role, &key);
-    let optional = optional(supported);
+    let known = OPTIONAL_OPTIONS.iter();
+    let optional = option_lines(known.filter(|(option, _)| supported.contains(option)));
     Zeroizing::new(format!(
         r#"// Written by Bindery at each start; changes here are lost.
 {key_statement}{control_key_statement}
@@ -125,31 +126,8 @@ options {{
 	allow-query-cache {{ none; }};
 	allow-transfer {{ key "{key}"; }};
 	allow-update {{ key "{key}"; }};
-	allow-new-zones yes;
-	empty-zones-enable no;
 	dnssec-validation no;
-	minimal-responses yes;
-	check-names primary ignore;
-	check-names secondary ignore;
-	check-integrity no;
-	check-mx ignore;
-	check-spf ignore;
-	version none;
-	hostname none;
-	server-id none;
-	interface-interval 0;
-{role}	// The defaults keep changes back for seconds, so that a busy server is not overrun.
-	notify-delay 0;
-	notify-rate 1000;
-	startup-notify-rate 1000;
-	serial-query-rate 1000;
-	transfers-in 500;
-	transfers-out 500;
-	transfers-per-ns 500;
-	tcp-clients 1000;
-	tcp-listen-queue 1000;
-	update-quota 1000;
-{optional}}};
+{common}{role}{optional}}};
 
 {logging}
 include "{LISTED}";
@@ -158,60 +136,9 @@ include "{LISTED}";
         control_key_statement = *control_key.to_key_file(),
         control_port = control.port(),
         control_key_name = control_key.name(),
-        logging = logging(),
+        common = option_lines(&OPTIONS),
+        logging = logging(&format!("file \"{LOG}\" versions 2 size 10m")),
     ))
-}
-
-/// Warnings and what concerns whole zones; nothing per query or update.
-fn logging() -> String {
-    format!(
-        r#"logging {{
-	channel bindery {{
-		file "{LOG}" versions 2 size 10m;
-		severity info;
-		print-time iso8601;
-		print-severity yes;
-		print-category yes;
-	}};
-	// What happens for each update, transfer or question is "info"; two channels must not share a
-	// file.
-	channel trouble {{
-		stderr;
-		severity notice;
-		print-time iso8601;
-		print-severity yes;
-		print-category yes;
-	}};
-	category default {{ bindery; }};
-	category update-security {{ trouble; }};
-	category xfer-out {{ trouble; }};
-	category query-errors {{ trouble; }};
-	category queries {{ null; }};
-	category update {{ null; }};
-	category lame-servers {{ null; }};
-	category edns-disabled {{ null; }};
-}};
-"#
-    )
-}
-
-/// Options that not every version has, if this one does.
-fn optional(supported: &str) -> String {
-    let mut text = String::new();
-    // Record sets are as large as their objects say; the default refuses the 101st record.
-    // Who asks for differences wants them even where the whole zone is shorter.
-    for (option, value) in [
-        ("max-ixfr-ratio", "unlimited"),
-        ("max-records-per-type", "0"),
-        ("max-types-per-name", "0"),
-        ("lock-file", "none"),
-    ] {
-        if supported.contains(option) {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "\t{option} {value};");
-        }
-    }
-    text
 }
 
 /// What a role needs: a list of primaries before the options, and lines among them.
@@ -230,14 +157,8 @@ fn role(role: &Replication, key: &str) -> (String, String) {
         Replication::Secondary { primaries } => {
             let list = signed(primaries, key);
             let list = format!("primaries \"{PRIMARIES}\" {{ {list} }};\n");
-            // `named` can miss word of a change that comes while it looks, so it looks often. The
-            // first look after a start comes when a retry would, so that is soon. The file is
-            // text like that of a primary.
-            let lines = format!(
-                "\tnotify no;\n\tallow-notify {{ key \"{key}\"; }};\n\tmasterfile-format text;\n\
-                 \tmin-refresh-time 1;\n\tmax-refresh-time 20;\n\
-                 \tmin-retry-time 1;\n\tmax-retry-time 5;\n"
-            );
+            let common = option_lines(&SECONDARY_OPTIONS);
+            let lines = format!("\tallow-notify {{ key \"{key}\"; }};\n{common}");
             (list, lines)
         }
     }

@@ -18,6 +18,12 @@ impl Group {
         Self(Some(name.into()))
     }
 
+    /// Whether objects declare its servers, which Bindery then manages: its name begins with a namespace.
+    #[must_use]
+    pub fn is_declared(&self) -> bool {
+        self.name().is_some_and(|name| name.contains('/'))
+    }
+
     /// The cluster's name.
     #[must_use]
     pub fn name(&self) -> Option<&str> {

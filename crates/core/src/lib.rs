@@ -23,6 +23,7 @@ pub mod election;
 pub mod fault;
 pub mod fleet;
 pub mod group;
+pub mod named;
 pub mod server;
 
 pub mod claim;
