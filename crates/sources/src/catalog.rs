@@ -8,7 +8,7 @@ use bindery_core::compact::SharedTexts;
 use bindery_core::selector::{LabelIndex, Labels, Selector};
 use bindery_core::{Group, Id, Kind, Name, ObjectRef, Problem, SmallSet, ZoneKey, compact};
 
-use crate::groups::Groups;
+use crate::groups::{GroupChoice, Groups};
 use crate::meta::Meta;
 use crate::names::NameIndex;
 use crate::reading::Object;
@@ -349,7 +349,7 @@ impl Catalog {
     ) {
         let id = Id::clone(&meta.object);
         let (group, desired, unplaced) = match desired {
-            Ok(desired) => match self.groups.place(&desired.clusters) {
+            Ok(desired) => match self.groups.place(&choice(&meta, &desired)) {
                 Ok(group) => (group, Ok(desired), None),
                 Err(problem) => {
                     let unplaced = Some(Box::new(desired));
@@ -457,5 +457,16 @@ impl Catalog {
         }
         let key = (zone.namespace.clone(), Box::from(&*zone.name));
         affected.extend(self.by_zone_ref.get(&key).into_iter().flatten().cloned());
+    }
+}
+
+/// How a zone object chooses its servers.
+fn choice<'a>(meta: &'a Meta, desired: &'a DesiredZone) -> GroupChoice<'a> {
+    let has = |zone: &ZoneKey| zone.name == desired.name && zone.group == Group::UNNAMED;
+    GroupChoice {
+        namespace: &meta.object.namespace,
+        clusters: &desired.clusters,
+        selection: desired.selection.as_deref(),
+        is_settled: !desired.clusters.is_empty() && meta.owned_zones().iter().any(has),
     }
 }

@@ -10,6 +10,7 @@ use bindery_core::{
 };
 
 use crate::catalog::{Catalog, EndpointEntry, RecordEntry};
+use crate::groups::GroupChoice;
 use crate::meta::{CLUSTER, Life, Meta, text};
 use crate::recording::{self, MetadataPatch};
 use crate::zones::{Precedence, ZoneEntry};
@@ -114,8 +115,13 @@ impl Catalog {
             ..await_author(zones, problems)
         };
         let cluster = meta.cluster();
-        let group = match cluster.map(|name| self.groups.place(&[(NAMES_CLUSTER, name.to_owned())]))
-        {
+        let group = match cluster.map(|name| {
+            self.groups.place(&GroupChoice {
+                namespace: &meta.object.namespace,
+                clusters: &[(NAMES_CLUSTER, name.to_owned())],
+                ..GroupChoice::default()
+            })
+        }) {
             // As with a zone: where it is meant to be is not guessed at, and nothing is taken away.
             Some(Err(problem)) => return on_hold(Vec::new(), vec![problem]),
             Some(Ok(group)) => Some(group),

@@ -27,43 +27,108 @@ impl Groups {
         self.0.contains(group)
     }
 
-    /// The group of what names these clusters, each after the field that does.
+    /// The names of the groups whose servers flags or a file give; those of objects have a namespace.
+    fn given(&self) -> impl Iterator<Item = &str> {
+        let names = self.0.iter().filter_map(Group::name);
+        names.filter(|name| !name.contains('/'))
+    }
+
+    /// Whether somebody declares clusters as objects.
+    fn has_declared(&self) -> bool {
+        let mut names = self.0.iter().filter_map(Group::name);
+        names.any(|name| name.contains('/') && !name.contains(SELECTED))
+    }
+
+    /// The group of what chooses its servers so.
     ///
-    /// Where no group has a name, there is but one choice, whatever the zone names: on one machine
-    /// everything is served by what runs there. Where some have names, a zone that names another one
-    /// is not guessed at: it might be meant for nobody outside.
+    /// A name is that of a cluster whose servers flags or a file give, else of a cluster object. Where there is
+    /// neither, and nothing else has a name, there is but one choice, whatever the zone names: on one machine
+    /// everything is served by what runs there. Where some have names, a zone that names another one is not
+    /// guessed at: it might be meant for nobody outside. One that is `settled`, that is served by what runs
+    /// here already, stays there until its cluster comes.
     ///
     /// # Errors
     /// A problem where there is no such cluster, or the zone names several.
-    pub(crate) fn place(&self, clusters: &[(&'static str, String)]) -> Result<Group, Problem> {
-        let names: BTreeSet<&str> = self.0.iter().filter_map(Group::name).collect();
-        if names.is_empty() {
-            return Ok(Group::UNNAMED);
-        }
-        let known = names.iter().copied().collect::<Vec<_>>().join(", ");
+    pub(crate) fn place(&self, choice: &GroupChoice<'_>) -> Result<Group, Problem> {
         let missing = |field: &str, message| Problem {
             field: field.to_owned(),
             reason: Reason::ClusterNotFound,
             message,
         };
-        let wanted: BTreeSet<&str> = clusters.iter().map(|(_, name)| &**name).collect();
-        match clusters {
-            [] if self.has(&Group::UNNAMED) => Ok(Group::UNNAMED),
-            [] => {
-                let message = format!("names no cluster of name servers: name one of {known}");
-                Err(missing("spec.clusterRef", message))
-            }
-            [(field, ..), ..] if wanted.len() > 1 => Err(Problem::invalid(
+        if let Some(selection) = choice.selection {
+            let group = Group::named(&format!("{}/{selection}", choice.namespace));
+            let message = "no controller of name servers looks for these instances".to_owned();
+            return if self.has(&group) {
+                Ok(group)
+            } else {
+                Err(missing("spec.bind9InstancesFrom", message))
+            };
+        }
+        let wanted: BTreeSet<&str> = choice.clusters.iter().map(|(_, name)| &**name).collect();
+        let Some((field, name)) = choice.clusters.first() else {
+            return self.place_unnamed().ok_or_else(|| {
+                let message = format!(
+                    "names no cluster of name servers: name one of {}",
+                    self.shown()
+                );
+                missing("spec.clusterRef", message)
+            });
+        };
+        if let Some(group) = self.find(choice, field, name).filter(|_| wanted.len() == 1) {
+            return Ok(group);
+        }
+        let is_only = self.given().next().is_none() && self.has(&Group::UNNAMED);
+        if is_only && (choice.is_settled || !self.has_declared()) {
+            return Ok(Group::UNNAMED);
+        }
+        if wanted.len() > 1 {
+            return Err(Problem::invalid(
                 *field,
                 "names another cluster than another field: a zone is on one, leave one of them out",
-            )),
-            [(_, name), ..] if names.contains(&**name) => Ok(Group::named(name)),
-            [(field, name), ..] => {
-                let message = format!("there is no cluster {name}: name one of {known}");
-                Err(missing(field, message))
-            }
+            ));
         }
+        let message = format!("there is no cluster {name}: name one of {}", self.shown());
+        Err(missing(field, message))
     }
+
+    /// The group of what names no cluster.
+    fn place_unnamed(&self) -> Option<Group> {
+        self.has(&Group::UNNAMED).then_some(Group::UNNAMED)
+    }
+
+    /// The group of this name: one that is given, a cluster of the namespace, or one of the whole cluster.
+    fn find(&self, choice: &GroupChoice<'_>, field: &str, name: &str) -> Option<Group> {
+        let namespaced = format!("{}/{name}", choice.namespace);
+        let names = if field == "spec.clusterRef" || !field.starts_with("spec.") {
+            vec![name.to_owned(), namespaced, format!("*/{name}")]
+        } else {
+            vec![name.to_owned(), format!("*/{name}")]
+        };
+        let mut groups = names.iter().map(|name| Group::named(name));
+        groups.find(|group| self.has(group))
+    }
+
+    fn shown(&self) -> String {
+        let names = self.0.iter().filter_map(Group::name);
+        let names: Vec<&str> = names.filter(|name| !name.contains(SELECTED)).collect();
+        names.join(", ")
+    }
+}
+
+/// What stands in the name of a group that label selectors choose.
+const SELECTED: &str = "/selected-";
+
+/// How a zone, or what names one, chooses its servers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GroupChoice<'a> {
+    /// The namespace of the object.
+    pub(crate) namespace: &'a str,
+    /// The clusters that it names, each after the field that does.
+    pub(crate) clusters: &'a [(&'static str, String)],
+    /// What stands for its label selectors of instances.
+    pub(crate) selection: Option<&'a str>,
+    /// Whether it is served by what runs here without a name.
+    pub(crate) is_settled: bool,
 }
 
 #[cfg(test)]
@@ -80,7 +145,60 @@ mod tests {
             .iter()
             .map(|name| ("spec.clusterRef", (*name).to_owned()))
             .collect();
-        groups.place(&clusters)
+        groups.place(&GroupChoice {
+            namespace: "dns",
+            clusters: &clusters,
+            ..GroupChoice::default()
+        })
+    }
+
+    #[test]
+    fn a_cluster_object_of_the_namespace_or_of_the_whole_cluster_is_found() {
+        let dns = Ok(Group::named("dns/prod"));
+        assert_eq!(check("- dns/prod", &["prod"]), dns);
+        let wide = Ok(Group::named("*/prod"));
+        assert_eq!(check("- */prod web/prod", &["prod"]), wide);
+        let given = Ok(Group::named("prod"));
+        assert_eq!(check("- prod dns/prod", &["prod"]), given);
+        let problem = check("- web/prod", &["prod"]).expect_err("it is another namespace's");
+        assert_eq!(problem.reason, Reason::ClusterNotFound);
+    }
+
+    #[test]
+    fn a_zone_that_is_served_here_stays_until_its_cluster_comes() {
+        let place = |groups: &[&str]| {
+            let named = groups.iter().map(|name| Group::named(name));
+            let groups: Groups = [Group::UNNAMED].into_iter().chain(named).collect();
+            groups.place(&GroupChoice {
+                namespace: "dns",
+                clusters: &[("spec.clusterRef", "prod".to_owned())],
+                is_settled: true,
+                ..GroupChoice::default()
+            })
+        };
+        assert_eq!(place(&["dns/other"]), Ok(Group::UNNAMED));
+        assert_eq!(place(&["dns/prod"]), Ok(Group::named("dns/prod")));
+    }
+
+    #[test]
+    fn a_selection_is_a_group_of_its_own_and_nobody_elses_business() {
+        let place = |groups: &[&str], selection| {
+            let named = groups.iter().map(|name| Group::named(name));
+            let groups: Groups = [Group::UNNAMED].into_iter().chain(named).collect();
+            groups.place(&GroupChoice {
+                namespace: "dns",
+                selection,
+                ..GroupChoice::default()
+            })
+        };
+        let selected = Some("selected-1");
+        assert_eq!(
+            place(&["dns/selected-1"], selected),
+            Ok(Group::named("dns/selected-1"))
+        );
+        place(&[], selected).expect_err("nobody looks");
+        assert_eq!(place(&["dns/selected-1"], None), Ok(Group::UNNAMED));
+        assert_eq!(check("- dns/selected-1", &["any"]), Ok(Group::UNNAMED));
     }
 
     #[test]

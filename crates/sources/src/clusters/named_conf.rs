@@ -1,0 +1,265 @@
+//! The configuration of the `named` of a cluster or an instance, as text.
+//!
+//! Nothing that an author typed reaches the text as it is: `words` reads each value as what it has to be, and its
+//! writer takes nothing else.
+
+mod dnssec;
+mod layers;
+mod read;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::collections::BTreeMap;
+
+use bindery_api::Bind9Config;
+use bindery_core::named::{OPTIONS, SECONDARY_OPTIONS, logging};
+use bindery_core::{Problem, ServerRole};
+
+use read::NamedSettings;
+use words::{AddressElement, KeyName, KeyReference, OurFile, Statements, Value};
+
+pub use dnssec::POLICY_DEFAULT;
+pub use layers::merged;
+
+/// Where `named` answers.
+pub const DNS_PORT: u16 = 5353;
+
+/// Where its control channel is. Whoever is not on the same machine is not let in.
+pub const CONTROL_PORT: u16 = 9530;
+
+/// Where it shows, over HTTP, that it is alive: a process that is stopped still has connections accepted.
+pub const ALIVE_PORT: u16 = 8053;
+
+/// What it keeps where; without a name, in the folder itself.
+const PLACES: [(&str, &str); 7] = [
+    ("directory", ""),
+    ("key-directory", ""),
+    ("managed-keys-directory", ""),
+    ("pid-file", "/named.pid"),
+    ("session-keyfile", "/session.key"),
+    ("dump-file", "/named_dump.db"),
+    ("statistics-file", "/named.stats"),
+];
+
+/// What a configuration is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedConf {
+    /// What the server does.
+    pub role: ServerRole,
+    /// The version of BIND as the spec gives it; the newest options are left out for older ones.
+    pub version: Option<String>,
+    /// What the cluster says.
+    pub global: Option<Bind9Config>,
+    /// What the instance says, which goes before.
+    pub own: Option<Bind9Config>,
+    /// Access lists of the cluster.
+    pub acls: BTreeMap<String, Vec<String>>,
+    /// Who may copy zones, as the cluster says for servers of this role.
+    pub allow_transfer: Vec<String>,
+    /// The keys of the server.
+    pub keys: Vec<NamedKey>,
+    /// Whether there is a named.conf.zones of the author's own.
+    pub has_own_zones_file: bool,
+}
+
+/// A TSIG key of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedKey {
+    /// Which key it is.
+    pub slot: KeySlot,
+    /// Its name, as its file has it.
+    pub name: String,
+}
+
+/// Which key of a server a key is. All may transfer, all but that of transfers update, the first two also control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeySlot {
+    /// The key that is used.
+    Current,
+    /// The key before it, as long as both are valid.
+    Previous,
+    /// A key of `rndcSecretRefs`, by its place there.
+    Further(usize),
+    /// The key with which the servers of a namespace copy from each other.
+    Transfer,
+}
+
+impl KeySlot {
+    /// The name of its file in `/etc/bind/keys`.
+    #[must_use]
+    pub fn file_name(self) -> String {
+        match self {
+            Self::Current => "rndc.key".to_owned(),
+            Self::Previous => "previous.key".to_owned(),
+            Self::Further(at) => format!("further-{at}.key"),
+            Self::Transfer => "transfer.key".to_owned(),
+        }
+    }
+}
+
+/// The files of the configuration by their names in `/etc/bind`.
+///
+/// # Errors
+/// Every value that cannot be written, by its field: `spec.global` is the cluster's, `spec.config` the instance's.
+pub fn render(conf: &NamedConf) -> Result<BTreeMap<String, String>, Vec<Problem>> {
+    let settings = NamedSettings::read(conf)?;
+    let files = [
+        ("named.conf", named_conf(&settings)),
+        ("named.conf.options", named_conf_options(&settings)),
+        ("rndc.conf", rndc_conf(&settings)),
+    ];
+    Ok(files.map(|(name, text)| (name.to_owned(), text)).into())
+}
+
+fn named_conf(settings: &NamedSettings) -> String {
+    let mut to = Statements::new();
+    for (slot, _) in &settings.keys {
+        to.say(&[&"include", &OurFile::of_key(*slot)]);
+    }
+    for (name, elements) in &settings.acls {
+        to.list(&[&"acl", name], elements);
+    }
+    let options = OurFile::of_configuration("named.conf.options");
+    to.say(&[&"include", &options]);
+    to.block(&[&"controls"], |to| control_channel(settings, to));
+    let alive = u32::from(ALIVE_PORT);
+    to.block(&[&"statistics-channels"], |to| {
+        to.say(&[&"inet", &"*", &"port", &alive, &"allow { any; }"]);
+    });
+    if let Some(signing) = &settings.signing {
+        signing.write(&mut to);
+    }
+    if settings.has_own_zones_file {
+        let zones = OurFile::of_configuration("named.conf.zones");
+        to.say(&[&"include", &zones]);
+    }
+    to.into_text() + &logging("stderr")
+}
+
+/// The keys that may control the server: the others are for records only.
+fn control_keys(settings: &NamedSettings) -> Vec<KeyName> {
+    let controlling = settings.keys.iter().filter(|(slot, _)| match slot {
+        KeySlot::Current | KeySlot::Previous => true,
+        KeySlot::Further(_) | KeySlot::Transfer => false,
+    });
+    controlling.map(|(_, name)| name.clone()).collect()
+}
+
+/// Without a key there is no control channel: `named` would make one of its own.
+fn control_channel(settings: &NamedSettings, to: &mut Statements) {
+    let keys = control_keys(settings);
+    if keys.is_empty() {
+        return;
+    }
+    let port = u32::from(CONTROL_PORT);
+    to.list(
+        &[
+            &"inet",
+            &"*",
+            &"port",
+            &port,
+            &"allow { localhost; }",
+            &"keys",
+        ],
+        &keys,
+    );
+}
+
+fn named_conf_options(settings: &NamedSettings) -> String {
+    let mut to = Statements::new();
+    to.block(&[&"options"], |to| {
+        for (option, name) in PLACES {
+            to.say(&[&option, &OurFile::of_state(name)]);
+        }
+        let port = u32::from(DNS_PORT);
+        to.list(&[&"listen-on", &"port", &port], &settings.listen_on);
+        to.list(&[&"listen-on-v6", &"port", &port], &settings.listen_on_v6);
+        access(settings, to);
+        to.settings(&OPTIONS);
+        match settings.role {
+            // Zones name those who are told; the addresses of their NS records are those of Services.
+            ServerRole::Primary => to.say(&[&"notify", &"explicit"]),
+            ServerRole::Secondary => {
+                to.settings(&SECONDARY_OPTIONS);
+                to.list(&[&"allow-notify"], &key_references(settings));
+            }
+        }
+        to.settings(settings.optional.iter().copied());
+        if let Some(limit) = &settings.rate_limit {
+            to.block(&[&"rate-limit"], |to| {
+                let rate = limit.responses_per_second;
+                to.say(&[&"responses-per-second", &rate]);
+                for (option, number) in [("window", limit.window), ("slip", limit.slip)] {
+                    if let Some(number) = number {
+                        to.say(&[&option, &number]);
+                    }
+                }
+            });
+        }
+    });
+    to.into_text()
+}
+
+/// Who may do what.
+fn access(settings: &NamedSettings, to: &mut Statements) {
+    let built_in = AddressElement::built_in;
+    let query = settings.allow_query.as_deref();
+    let all = [built_in("any")];
+    to.list(&[&"allow-query"], query.unwrap_or(&all));
+    if settings.recursion {
+        // Whoever may ask may have it ask others; where nobody is named, the neighbours and not the world.
+        let neighbours = [built_in("localhost"), built_in("localnets")];
+        let allowed = query.unwrap_or(&neighbours);
+        to.say(&[&"recursion", &"yes"]);
+        to.list(&[&"allow-recursion"], allowed);
+        to.list(&[&"allow-query-cache"], allowed);
+        if !settings.forwarders.is_empty() {
+            to.say(&[&"forward", &"only"]);
+            to.list(&[&"forwarders"], &settings.forwarders);
+        }
+    } else {
+        to.say(&[&"recursion", &"no"]);
+        to.list(&[&"allow-query-cache"], &[built_in("none")]);
+    }
+    to.say(&[&"dnssec-validation", &settings.validation]);
+    let keys = key_references(settings);
+    let may_update = settings
+        .keys
+        .iter()
+        .filter(|(slot, _)| *slot != KeySlot::Transfer);
+    let may_update: Vec<KeyReference> = may_update
+        .map(|(_, name)| KeyReference(name.clone()))
+        .collect();
+    to.list(&[&"allow-update"], &may_update);
+    let mut transfer: Vec<&dyn Value> = keys.iter().map(|key| key as &dyn Value).collect();
+    transfer.extend(
+        settings
+            .allow_transfer
+            .iter()
+            .map(|element| element as &dyn Value),
+    );
+    to.list(&[&"allow-transfer"], &transfer);
+}
+
+fn key_references(settings: &NamedSettings) -> Vec<KeyReference> {
+    let names = settings.keys.iter().map(|(_, name)| name.clone());
+    names.map(KeyReference).collect()
+}
+
+fn rndc_conf(settings: &NamedSettings) -> String {
+    let mut to = Statements::new();
+    to.say(&[&"include", &OurFile::of_key(KeySlot::Current)]);
+    to.block(&[&"options"], |to| {
+        to.say(&[&"default-server", &"127.0.0.1"]);
+        to.say(&[&"default-port", &u32::from(CONTROL_PORT)]);
+        let current = settings
+            .keys
+            .iter()
+            .find(|(slot, _)| *slot == KeySlot::Current);
+        if let Some((_, name)) = current {
+            to.say(&[&"default-key", name]);
+        }
+    });
+    to.into_text()
+}
