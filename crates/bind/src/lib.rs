@@ -24,11 +24,13 @@ use process::Process;
 use reserved::Reserved;
 use rndc::Rndc;
 
+pub use check::{CheckFault, ConfigCheck, find_checkconf, placed};
 pub use host::Host;
 pub use supervisor::{NamedSupervisor, SupervisedHost};
 pub use zone_locks::{ZoneLock, ZoneLocks};
 pub use zones::quoted as quoted_zone;
 
+mod check;
 mod config;
 mod control;
 mod host;
