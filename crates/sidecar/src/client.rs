@@ -327,6 +327,14 @@ impl SidecarClient {
         self.change(Method::DELETE, &path, record).await
     }
 
+    /// Which zones the server should have.
+    ///
+    /// # Errors
+    /// If it was not told yet (404), or cannot say.
+    pub async fn expected(&self) -> Answer<ExpectedZones> {
+        self.fetch("expected").await
+    }
+
     /// Tells which zones the server should have; bindcar does not know it (404).
     ///
     /// # Errors

@@ -17,6 +17,7 @@ mod status;
 
 mod answer;
 mod client;
+mod host;
 
 mod expected;
 mod named;
@@ -25,6 +26,7 @@ mod server;
 pub use answer::{Answered, SidecarFault, reason_of};
 pub use client::{ClientToken, SidecarClient, SidecarClientOptions, SidecarSetupError};
 pub use expected::{EXPECTED_FILE, ExpectedZone, ExpectedZones};
+pub use host::{PodZones, SidecarHost, ZonePeers};
 pub use named::NamedOptions;
 pub use server::{
     Entry, RequestLimits, ReviewPolicy, ServerSetup, SetupError, SidecarServer, TlsFiles,

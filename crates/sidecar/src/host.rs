@@ -1,0 +1,371 @@
+//! The zones of a pod, as the engine has them made and removed: through its sidecar.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bindery_core::{Fault, FaultKind, Name, Reason, Record, RecordData};
+use bindery_engine::ports::ZoneHost;
+use futures::future::BoxFuture;
+
+use crate::answer::SidecarFault;
+use crate::client::SidecarClient;
+use crate::content;
+use crate::wire::{
+    ExpectedZone, ExpectedZones, NewRecord, NewSoa, NewZone, NewZoneConfig, ZonePatch,
+};
+
+/// Who else serves the zones of a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ZonePeers {
+    /// Of a secondary, from whom it copies: `ADDRESS:PORT key NAME`.
+    pub primaries: Option<Vec<String>>,
+    /// Of a primary, who is told of changes: `ADDRESS:PORT key NAME`.
+    pub notify: Vec<String>,
+    /// The key that updates must be signed with.
+    pub update_key: String,
+}
+
+/// The zones that a pod shall have, whoever has it serve them. Clones share them.
+#[derive(Clone, Default)]
+pub struct PodZones(Arc<Mutex<Expected>>);
+
+/// What a sidecar shall have, and what it was told.
+#[derive(Default)]
+struct Expected {
+    zones: BTreeSet<String>,
+    /// Whether it knows them.
+    is_told: bool,
+}
+
+impl PodZones {
+    fn lock(&self) -> MutexGuard<'_, Expected> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes and removes zones through a sidecar.
+pub struct SidecarHost {
+    client: SidecarClient,
+    /// The same sidecar, asked how it is: an answer that comes late is none.
+    probe: SidecarClient,
+    peers: ZonePeers,
+    zones: PodZones,
+    /// Whether the zones that it had before know the present peers.
+    has_peers: AtomicBool,
+}
+
+impl SidecarHost {
+    /// The zones of a pod with these peers; `probe` is the client that is in a hurry.
+    #[must_use]
+    pub fn new(
+        client: SidecarClient,
+        probe: SidecarClient,
+        peers: ZonePeers,
+        zones: PodZones,
+    ) -> Self {
+        Self {
+            client,
+            probe,
+            peers,
+            zones,
+            has_peers: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the sidecar answers as it should. What it was not told yet, it is told now: who else serves its
+    /// zones, and which zones it shall have.
+    ///
+    /// # Errors
+    /// Why it does not.
+    ///
+    /// # Cancellation
+    /// If dropped, it may have been told.
+    pub async fn tend(&self) -> Result<(), SidecarFault> {
+        self.probe.server_status().await?;
+        if !self.has_peers.load(Ordering::Relaxed) {
+            self.tell_peers().await?;
+            self.has_peers.store(true, Ordering::Relaxed);
+        }
+        // A pod that came back with an empty folder does not know any more what it shall have.
+        let is_told = self.zones.lock().is_told;
+        if !is_told || self.is_waiting().await? {
+            self.tell_expected().await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the sidecar waits to be told which zones there shall be.
+    async fn is_waiting(&self) -> Result<bool, SidecarFault> {
+        match self.probe.expected().await {
+            Ok(_) => Ok(false),
+            // Ours does not know them; bindcar does not know what that is, and is not told again and again.
+            Err(fault) => match fault.code() {
+                Some(404) => Ok(fault.to_string().contains("expected zones")),
+                Some(400..=499) => Ok(false),
+                _ => Err(fault),
+            },
+        }
+    }
+
+    async fn tell_peers(&self) -> Result<(), SidecarFault> {
+        let patch = ZonePatch {
+            primaries: self.peers.primaries.clone(),
+            also_notify: match self.peers.primaries {
+                Some(_) => None,
+                None => Some(self.peers.notify.clone()),
+            },
+            ..ZonePatch::default()
+        };
+        for zone in self.client.zones().await?.zones {
+            match self.client.modify_zone(&zone, &patch).await {
+                // Zones that somebody else configured, or that just went, are not ours to change.
+                Ok(_) => {}
+                Err(fault) if matches!(fault.code(), Some(400..=499)) => {
+                    tracing::debug!(zone, %fault, "a zone keeps the peers that it has");
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(())
+    }
+
+    async fn tell_expected(&self) -> Result<(), SidecarFault> {
+        let zones = self.zones.lock().zones.clone();
+        let list = ExpectedZones {
+            zones: zones
+                .iter()
+                .map(|name| ExpectedZone {
+                    name: name.clone(),
+                    serial: None,
+                })
+                .collect(),
+        };
+        match self.client.put_expected(&list).await {
+            // bindcar does not know what that is.
+            Err(fault) if !matches!(fault.code(), Some(404 | 405)) => return Err(fault),
+            Ok(_) | Err(_) => {}
+        }
+        let mut expected = self.zones.lock();
+        expected.is_told = expected.zones == zones;
+        Ok(())
+    }
+
+    /// Notes that there shall be a zone, or not.
+    async fn expect(&self, zone: &Name, is_there: bool) {
+        let name = zone.to_string();
+        let is_news = {
+            let mut expected = self.zones.lock();
+            let is_news = if is_there {
+                expected.zones.insert(name)
+            } else {
+                expected.zones.remove(&name)
+            };
+            expected.is_told &= !is_news;
+            is_news
+        };
+        // What fails is told again by and by.
+        if is_news && let Err(fault) = self.tell_expected().await {
+            tracing::debug!(%zone, %fault, "a sidecar could not be told which zones there shall be");
+        }
+    }
+
+    async fn add_zone(&self, zone: &Name, records: &[Record]) -> Result<(), Fault> {
+        let request = self.request(zone, records)?;
+        match self.client.create_zone(&request).await {
+            Ok(_) => {}
+            Err(fault) if fault.code() == Some(409) => self.load(zone, &request).await?,
+            Err(fault) => return Err(fault.fault()),
+        }
+        self.expect(zone, true).await;
+        Ok(())
+    }
+
+    /// A zone that is there and cannot be loaded is made anew.
+    async fn load(&self, zone: &Name, request: &NewZone) -> Result<(), Fault> {
+        let name = zone.to_string();
+        let is_loaded = async || {
+            let status = self.client.zone_status(&name).await;
+            status.is_ok_and(|status| status.loaded != Some(false))
+        };
+        if self.peers.primaries.is_some() || is_loaded().await {
+            return Ok(());
+        }
+        let _ = self.client.reload_zone(&name).await;
+        if is_loaded().await {
+            return Ok(());
+        }
+        tracing::error!(%zone, address = self.client.address(), "a zone cannot be loaded and is made anew");
+        self.client
+            .delete_zone(&name)
+            .await
+            .map_err(|fault| fault.fault())?;
+        let made = self.client.create_zone(request).await;
+        made.map(|_| ()).map_err(|fault| fault.fault())
+    }
+
+    fn request(&self, zone: &Name, records: &[Record]) -> Result<NewZone, Fault> {
+        let soa = records.iter().find_map(|record| {
+            let RecordData::Soa(soa) = &record.data else {
+                return None;
+            };
+            Some((record.ttl, soa))
+        });
+        let is_secondary = self.peers.primaries.is_some();
+        let (ttl, soa) = match soa {
+            Some((ttl, soa)) => (
+                ttl,
+                NewSoa {
+                    primary_ns: soa.mname.to_string(),
+                    admin_email: soa.rname.to_string(),
+                    serial: Some(soa.serial),
+                    refresh: soa.refresh,
+                    retry: soa.retry,
+                    expire: soa.expire,
+                    negative_ttl: soa.minimum,
+                },
+            ),
+            None if is_secondary => (0, no_soa(zone)),
+            None => {
+                let message = format!("zone {zone} has no SOA to begin with");
+                return Err(Fault::new(FaultKind::Invalid, message));
+            }
+        };
+        let name_servers = records.iter().filter_map(|record| {
+            let RecordData::Ns(host) = &record.data else {
+                return None;
+            };
+            (record.name == *zone).then(|| host.to_string())
+        });
+        Ok(NewZone {
+            zone_name: zone.to_string(),
+            zone_type: if is_secondary { "secondary" } else { "primary" }.to_owned(),
+            zone_config: NewZoneConfig {
+                ttl,
+                soa,
+                name_servers: name_servers.collect(),
+                name_server_ips: BTreeMap::new(),
+                records: if is_secondary {
+                    Vec::new()
+                } else {
+                    records
+                        .iter()
+                        .filter_map(|one| written(zone, one))
+                        .collect()
+                },
+                also_notify: (!is_secondary && !self.peers.notify.is_empty())
+                    .then(|| self.peers.notify.clone()),
+                allow_transfer: None,
+                primaries: self.peers.primaries.clone(),
+                dnssec_policy: None,
+                inline_signing: None,
+            },
+            update_key_name: (!is_secondary).then(|| self.peers.update_key.clone()),
+        })
+    }
+}
+
+/// A secondary has its SOA from its primaries; a request has one all the same.
+fn no_soa(zone: &Name) -> NewSoa {
+    NewSoa {
+        primary_ns: zone.to_string(),
+        admin_email: zone.to_string(),
+        serial: Some(0),
+        refresh: 3600,
+        retry: 600,
+        expire: 604_800,
+        negative_ttl: 3600,
+    }
+}
+
+/// A record in the words of a request. What a request has no words for, and what stands in it already, is left
+/// out: it is written by an update.
+fn written(zone: &Name, record: &Record) -> Option<NewRecord> {
+    let is_apex = record.name == *zone;
+    if is_apex && matches!(record.data, RecordData::Soa(_) | RecordData::Ns(_)) {
+        return None;
+    }
+    let text = record.to_string();
+    let mut words = text.splitn(5, ' ');
+    let (name, _, _, rtype, value) = (
+        words.next()?,
+        words.next()?,
+        words.next()?,
+        words.next()?,
+        words.next()?,
+    );
+    content::rtype(rtype).ok()?;
+    let suffix = format!(".{zone}");
+    Some(NewRecord {
+        name: if is_apex {
+            "@".to_owned()
+        } else {
+            name.strip_suffix(&suffix)?.to_owned()
+        },
+        rtype: rtype.to_owned(),
+        value: value.to_owned(),
+        ttl: Some(record.ttl),
+        priority: None,
+    })
+}
+
+impl ZoneHost for SidecarHost {
+    fn create<'a>(
+        &'a self,
+        zone: &'a Name,
+        records: &'a [Record],
+    ) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(self.add_zone(zone, records))
+    }
+
+    fn refresh<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(async move {
+            match self.client.retransfer_zone(&zone.to_string()).await {
+                // What it does not have yet needs no word.
+                Err(fault) if fault.reason() != Reason::ZoneNotFound => Err(fault.fault()),
+                Ok(_) | Err(_) => Ok(()),
+            }
+        })
+    }
+
+    fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(async move {
+            self.expect(zone, false).await;
+            match self.client.delete_zone(&zone.to_string()).await {
+                Err(fault) if fault.code() != Some(404) => Err(fault.fault()),
+                Ok(_) | Err(_) => Ok(()),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(line: &str) -> Option<String> {
+        let zone = Name::parse("example.com").expect("a fixture is a name");
+        let record: Record = line.parse().expect("a fixture is a record");
+        let one = written(&zone, &record)?;
+        Some(format!("{} {} {}", one.name, one.rtype, one.value))
+    }
+
+    #[test]
+    fn records_are_written_as_the_sidecar_reads_them() {
+        let check = |line: &str, expected: &str| assert_eq!(shown(line).as_deref(), Some(expected));
+        check("www.example.com. 60 IN A 192.0.2.1", "www A 192.0.2.1");
+        check(
+            "example.com. 60 IN MX 10 mail.example.com.",
+            "@ MX 10 mail.example.com.",
+        );
+        check(
+            "a.b.example.com. 60 IN TXT \"two words\" \"x\"",
+            "a.b TXT \"two words\" \"x\"",
+        );
+        assert_eq!(shown("example.com. 60 IN NS ns1.example.com."), None);
+        check(
+            "sub.example.com. 60 IN NS ns1.example.net.",
+            "sub NS ns1.example.net.",
+        );
+    }
+}
