@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use bindery_core::backoff::jitter_seed;
@@ -16,10 +17,20 @@ const TRIES: u64 = 32;
 /// The addresses in use, and by whom: all of 127.64.0.0/10 whose last byte is neither 0 nor 255.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses {
+    /// Where the node keeps its pods: nodes of one machine try other addresses first.
+    node: String,
     taken: Mutex<BTreeMap<Ipv4Addr, NamespacedName>>,
 }
 
 impl Addresses {
+    /// The addresses of a node that keeps its pods in this folder.
+    pub(crate) fn of(folder: &Path) -> Self {
+        Self {
+            node: folder.display().to_string(),
+            ..Self::default()
+        }
+    }
+
     /// An address for a pod: the one it had, or the one of its name, unless another has it or its ports.
     ///
     /// # Errors
@@ -30,7 +41,7 @@ impl Addresses {
         had: Option<Ipv4Addr>,
         ports: &[PodPort],
     ) -> io::Result<Ipv4Addr> {
-        let named = jitter_seed(format!("{}/{}", owner.0, owner.1).as_bytes());
+        let named = jitter_seed(format!("{}/{}/{}", self.node, owner.0, owner.1).as_bytes());
         let candidates = had.filter(|it| is_ours(*it)).into_iter();
         let candidates = candidates.chain((0..TRIES).map(|step| nth(named.wrapping_add(step))));
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);

@@ -121,12 +121,12 @@ impl Pods {
     pub fn new(client: Client, options: PodOptions) -> Self {
         let ctx = NodeContext {
             client,
+            addresses: Addresses::of(&options.folder),
             options,
             pods: Followed::new("Pod"),
             config_maps: Followed::new("ConfigMap"),
             secrets: Followed::new("Secret"),
             claims: Followed::new("PersistentVolumeClaim"),
-            addresses: Addresses::default(),
             starts: Semaphore::new(STARTS_MAX),
             running: Mutex::default(),
             node: OnceCell::new(),
