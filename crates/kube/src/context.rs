@@ -152,9 +152,12 @@ impl Context {
     pub(crate) fn group_config(&self, group: &Group) -> Option<GroupConfig> {
         let servers = self.engine.servers(group)?;
         let primary = servers.first_primary();
-        let management = match primary.and_then(|primary| primary.host.as_ref()) {
-            Some(_) => Management::Managed,
-            None => Management::External,
+        let has_host = primary.is_some_and(|primary| primary.host.is_some());
+        // Servers that are declared may come later, and are managed when they do.
+        let management = if has_host || group.is_declared() {
+            Management::Managed
+        } else {
+            Management::External
         };
         let is_known = self.settings.is_after_loss && management == Management::Managed;
         Some(GroupConfig {

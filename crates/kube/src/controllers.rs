@@ -1,14 +1,14 @@
 //! The tasks of the controllers and the handle to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bindery_api::{KINDS, Kinds, Role};
-use bindery_core::Kind;
+use bindery_api::{KINDS, Kinds, Role, ServedZone, role};
+use bindery_core::{Group, Kind};
 use bindery_engine::work::{QueueLen, Requeue};
 use bindery_engine::{Engine, Receipts, ZoneReceipts};
-use bindery_sources::Id;
+use bindery_sources::{Id, Precedence};
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio_util::sync::CancellationToken;
@@ -159,6 +159,30 @@ impl Handle {
     #[must_use]
     pub fn all_watches_fail(&self) -> bool {
         self.0.failing().len() == self.0.watched.len()
+    }
+
+    /// The zones that are served on some of these groups, by their names.
+    #[must_use]
+    pub fn zones_on(&self, groups: &BTreeSet<Group>) -> Vec<ServedZone> {
+        let state = self.0.state();
+        let ids = state.catalog.ids().filter(|id| role(id.kind) == Role::Zone);
+        let views = ids.filter_map(|id| state.catalog.zone(id));
+        let here = views
+            .filter(|view| groups.contains(view.group) && view.precedence == Precedence::Active);
+        let mut zones: Vec<ServedZone> = here
+            .filter_map(|view| {
+                let object = &view.meta.object;
+                Some(ServedZone {
+                    api_version: object.kind.api_version().to_owned(),
+                    kind: object.kind.as_str().to_owned(),
+                    name: object.name.to_string(),
+                    namespace: object.namespace.to_string(),
+                    zone_name: view.name?.to_string(),
+                })
+            })
+            .collect();
+        zones.sort_by(|one, other| one.zone_name.cmp(&other.zone_name));
+        zones
     }
 
     /// How many objects are in which state.

@@ -15,6 +15,7 @@ mod object_counts;
 mod publishing;
 mod reconcile;
 mod replica;
+mod servers;
 mod state;
 mod status;
 mod sweep;
@@ -29,3 +30,7 @@ pub use lease::{LeaseHolder, LeaseSettings, LeaseState};
 pub use metrics::Metrics;
 pub use object_counts::ObjectState;
 pub use replica::Replica;
+pub use servers::{
+    NewKey, PodAccess, PodKey, PodPlace, PodPorts, SecretText, ServerControllers, ServerSettings,
+    ServersHandle, Sidecar, Verdict,
+};

@@ -137,7 +137,7 @@ pub(super) fn declare(
 ) {
     let config = ctx.group_config(&zone.group);
     let (going, noted) = match &what {
-        ZoneRequest::Wanted(_, _, noted) => (None, Some(Arc::clone(noted))),
+        ZoneRequest::Wanted(_, _, noted, _) => (None, Some(Arc::clone(noted))),
         ZoneRequest::Going(going, ..) => (Some(*going), None),
     };
     // Of a name that is declared no longer, nothing more is known.

@@ -14,8 +14,9 @@ use crate::state::State;
 /// What the engine was asked to do with a zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ZoneRequest {
-    /// Serve it: of this generation, with this plan let through and these removals recorded.
-    Wanted(i64, Option<Arc<str>>, Arc<Noted>),
+    /// Serve it: of this generation, with this plan let through and these removals recorded; on servers that
+    /// are declared, with the address of the first primary, which is that of the zone's own name server.
+    Wanted(i64, Option<Arc<str>>, Arc<Noted>, Option<Arc<str>>),
     /// Remove it: by whose word, and with which plan let through at which generation.
     Going(Going, Option<Arc<str>>, i64),
 }

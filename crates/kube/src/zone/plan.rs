@@ -100,7 +100,16 @@ impl Observed {
     /// What the engine is to be told of the zone that is wanted.
     fn request(&self) -> ZoneRequest {
         let allowed = self.meta.allowed_plan().map(Into::into);
-        ZoneRequest::Wanted(self.meta.generation, allowed, Arc::clone(&self.noted))
+        let is_declared = |zone: &ZoneKey| zone.group.is_declared();
+        let config = self.owned().and_then(|owned| owned.config.as_ref());
+        let config = config.filter(|_| self.wanted.as_ref().is_some_and(is_declared));
+        let primary = config.and_then(|config| config.primary.clone());
+        ZoneRequest::Wanted(
+            self.meta.generation,
+            allowed,
+            Arc::clone(&self.noted),
+            primary,
+        )
     }
 
     /// What the engine is to be told of a zone that the object is to have no longer.

@@ -11,6 +11,7 @@ mod namespaces;
 mod ownership;
 mod records;
 mod restart;
+mod servers;
 mod silence;
 mod statuses;
 mod unsupported;

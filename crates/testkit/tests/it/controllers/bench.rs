@@ -12,7 +12,9 @@ use bindery_apiserver::{ApiBody, ApiService};
 use bindery_apiserver::{EmbeddedApi, Options};
 use bindery_core::{Group, Moment, Name, Record, zones::Limits};
 use bindery_engine::{Engine, Servers};
-use bindery_kube::{Clock, Controllers, Handle, Management, Replica, Settings};
+use bindery_kube::{
+    Clock, Controllers, Handle, Management, Replica, ServerControllers, ServerSettings, Settings,
+};
 use bindery_testkit::FakeNameServer;
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -26,6 +28,8 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
+
+use super::servers::FakePods;
 
 /// Virtual time after which something that should have happened did not.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -41,6 +45,8 @@ pub(super) struct Bench {
     pub(super) namespaces: Vec<&'static str>,
     /// The kinds that the controllers look at.
     pub(super) kinds: &'static Kinds,
+    /// The pods of name servers, where these are declared as objects.
+    pub(super) pods: Option<FakePods>,
     process: Option<Process>,
     _api: EmbeddedApi,
 }
@@ -132,6 +138,7 @@ impl Bench {
             management,
             namespaces: Vec::new(),
             kinds: &KINDS,
+            pods: None,
             process: None,
             _api: api,
         }
@@ -158,6 +165,20 @@ impl Bench {
         let (engine, running) = Engine::start(groups, Limits::default(), &stop);
         let mut tasks = JoinSet::new();
         tasks.spawn(running);
+        if let Some(pods) = &self.pods {
+            let servers = ServerControllers {
+                client: self.seen.clone(),
+                engine: engine.clone(),
+                settings: ServerSettings::default(),
+                clock: Arc::new(Still),
+                replica: Replica::alone(),
+                ports: Arc::new(pods.clone()),
+            };
+            for (_, task) in servers.start(&stop).1 {
+                tasks.spawn(task);
+            }
+            tasks.spawn(pods.clone().run(self.client.clone()));
+        }
         let controllers = Controllers {
             client: self.seen.clone(),
             engine,
@@ -343,6 +364,7 @@ impl Bench {
         let (group, version) = match kind {
             "DNSEndpoint" => ("externaldns.k8s.io", "v1alpha1"),
             "Beacon" => ("test.bindery.dev", "v1"),
+            "ConfigMap" => ("", "v1"),
             _ => ("bindy.firestoned.io", "v1beta1"),
         };
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
@@ -361,7 +383,9 @@ impl Bench {
     fn place(&self, namespace: &str, resource: &ApiResource) -> Api<DynamicObject> {
         let client = self.client.clone();
         match resource.kind.as_str() {
-            "Beacon" | "CustomResourceDefinition" => Api::all_with(client, resource),
+            "Beacon" | "CustomResourceDefinition" | "Bind9GlobalCluster" => {
+                Api::all_with(client, resource)
+            }
             _ => Api::namespaced_with(client, namespace, resource),
         }
     }

@@ -1,0 +1,545 @@
+//! The controller of instances: each has a configuration, keys, Services and a `StatefulSet`, and its pods
+//! are the servers of zones.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bindery_api::{
+    Bind9InstanceSpec, ClusterConfig, InstanceStatus, OwnerReferenceStatus, ServerSet,
+};
+use bindery_core::{Group, Moment, Problem, Reason, ServerRole};
+use bindery_engine::work::Requeue;
+use bindery_sources::clusters::{
+    ConfigFiles, INDEX_ANNOTATION, INSTANCE_FINALIZER, INSTANCE_LABEL, InstanceFacts,
+    PARENT_GENERATION_ANNOTATION, PART_OF, PART_OF_LABEL, PodView, Said, TRANSFER_KEY, Workload,
+    covers, given_secret, instance_files, instance_rollup, key_secret_name, merge_conditions,
+    workload,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::DynamicObject;
+use kube::core::ObjectMeta;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::api::ApiError;
+use super::cluster::{drop_finalizer, write_status};
+use super::fleet::{self, LivePod, Member};
+use super::keys::{self, InstanceKeys};
+use super::store::{ObjectPlace, Sort, whole};
+use super::{ServerContext, Verdict, watching};
+
+/// How often an instance is looked at though none of its objects changes: for its deadline, its zones and what it
+/// copies. Where nothing is new nothing is written.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// How many zones a status lists; all are counted.
+const ZONES_LISTED_MAX: usize = 100;
+
+/// What is known of an instance.
+struct Observed {
+    place: ObjectPlace,
+    object: Arc<DynamicObject>,
+    spec: Bind9InstanceSpec,
+    /// Its cluster, as far as the instance may follow it already.
+    cluster: Option<Parent>,
+    secret: Option<Arc<DynamicObject>>,
+    service: Option<Arc<DynamicObject>>,
+    pods: Vec<Arc<DynamicObject>>,
+}
+
+/// The cluster of an instance.
+struct Parent {
+    object: Arc<DynamicObject>,
+    config: ClusterConfig,
+    /// Whether the instance was told to follow its present generation.
+    is_followed: bool,
+}
+
+/// What is to be done for an instance.
+struct Wanted {
+    /// Objects that are not as they should be.
+    objects: Vec<Value>,
+    /// What is wrong with its configuration.
+    problem: Option<String>,
+}
+
+/// One round: observe, plan, apply, report.
+pub(super) async fn reconcile(
+    shared: &ServerContext,
+    place: &ObjectPlace,
+) -> Result<Requeue, ApiError> {
+    let Some(observed) = observe(shared, place) else {
+        fleet::set_member(shared, place, None);
+        shared.probes.set(place, Vec::new());
+        return Ok(Requeue::OnChange);
+    };
+    if observed.object.metadata.deletion_timestamp.is_some() {
+        return leave(shared, &observed).await;
+    }
+    hold(shared, &observed).await?;
+    let wanted = plan(shared, &observed).await;
+    let applied = apply(shared, &observed, &wanted).await;
+    follow_pods(shared, place);
+    let Some(observed) = observe(shared, place) else {
+        return Ok(Requeue::OnChange);
+    };
+    report(shared, &observed, &wanted).await?;
+    applied?;
+    Ok(Requeue::At(Instant::now() + LOOK_AGAIN))
+}
+
+fn observe(shared: &ServerContext, place: &ObjectPlace) -> Option<Observed> {
+    let store = shared.store();
+    let object = store.get(Sort::Instance, place)?;
+    let spec: Bind9InstanceSpec =
+        serde_json::from_value(object.data["spec"].clone()).unwrap_or_default();
+    let here = |name: &str| ObjectPlace::new(&place.namespace, name);
+    let annotations = object.metadata.annotations.clone().unwrap_or_default();
+    let followed = annotations.get(PARENT_GENERATION_ANNOTATION);
+    let cluster = store.get(Sort::Cluster, &here(&spec.cluster_ref));
+    let cluster = cluster.map(|cluster| Parent {
+        config: serde_json::from_value(cluster.data["spec"].clone()).unwrap_or_default(),
+        // One that nobody tells follows at once.
+        is_followed: followed.is_none_or(|followed| {
+            Some(followed.as_str())
+                == cluster
+                    .metadata
+                    .generation
+                    .map(|it| it.to_string())
+                    .as_deref()
+        }),
+        object: cluster,
+    });
+    let is_ours = |pod: &&Arc<DynamicObject>| {
+        let labels = pod.metadata.labels.as_ref();
+        let instance = labels.and_then(|labels| labels.get(INSTANCE_LABEL));
+        instance.is_some_and(|instance| **instance == *place.name)
+    };
+    let pods = store.in_namespace(Sort::Pod, &place.namespace);
+    Some(Observed {
+        secret: store.get(Sort::Secret, &here(&key_secret_name(&place.name, &spec))),
+        service: store.get(Sort::Service, place),
+        pods: pods.filter(is_ours).cloned().collect(),
+        place: place.clone(),
+        object,
+        spec,
+        cluster,
+    })
+}
+
+impl Observed {
+    fn uid(&self) -> &str {
+        self.object.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    fn role(&self) -> ServerRole {
+        if self.spec.role == ServerRole::Secondary.as_str() {
+            ServerRole::Secondary
+        } else {
+            ServerRole::Primary
+        }
+    }
+
+    /// The servers of its role, as its cluster declares them.
+    fn set(&self) -> Option<&ServerSet> {
+        let config = self.cluster.as_ref().map(|cluster| &cluster.config)?;
+        match self.role() {
+            ServerRole::Primary => config.primary.as_ref(),
+            ServerRole::Secondary => config.secondary.as_ref(),
+        }
+    }
+
+    fn files(&self) -> Result<ConfigFiles, Vec<Problem>> {
+        let config = self.cluster.as_ref().map(|cluster| &cluster.config);
+        let secret = self.secret.as_deref().and_then(keys::read);
+        let name = secret.map(|keys| keys.key.name).unwrap_or_default();
+        instance_files(&self.spec, config, (&name, TRANSFER_KEY))
+    }
+
+    fn replicas(&self) -> usize {
+        let replicas = self.spec.replicas.unwrap_or(1);
+        usize::try_from(replicas).unwrap_or_default()
+    }
+
+    /// The groups of its clusters and of the zones that select it.
+    fn groups(&self, shared: &ServerContext) -> BTreeSet<Group> {
+        let mut groups = BTreeSet::new();
+        if let Some(cluster) = &self.cluster {
+            groups.insert(fleet::cluster_group(&ObjectPlace::of(&cluster.object)));
+            let owners = cluster.object.metadata.owner_references.iter().flatten();
+            let providers = owners.filter(|owner| {
+                ["ClusterBind9Provider", "Bind9GlobalCluster"].contains(&owner.kind.as_str())
+            });
+            groups.extend(providers.map(|owner| fleet::provider_group(&owner.name)));
+        }
+        groups.extend(fleet::selected(shared, &self.object, &groups));
+        groups
+    }
+}
+
+/// Holds the object until its servers are out of use.
+async fn hold(shared: &ServerContext, observed: &Observed) -> Result<(), ApiError> {
+    let finalizers = observed
+        .object
+        .metadata
+        .finalizers
+        .clone()
+        .unwrap_or_default();
+    if finalizers.iter().any(|one| one == INSTANCE_FINALIZER) {
+        return Ok(());
+    }
+    let mut all = finalizers;
+    all.push(INSTANCE_FINALIZER.to_owned());
+    let body = json!({ "metadata": {
+        "finalizers": all,
+        "resourceVersion": observed.object.metadata.resource_version,
+    }});
+    let written = shared
+        .api
+        .merge(Sort::Instance, &observed.place, &body)
+        .await?;
+    watching::take(shared, Sort::Instance, written);
+    Ok(())
+}
+
+/// Takes its servers out of use, then lets it go; what it owns goes with it.
+async fn leave(shared: &ServerContext, observed: &Observed) -> Result<Requeue, ApiError> {
+    fleet::set_member(shared, &observed.place, None);
+    shared.probes.set(&observed.place, Vec::new());
+    drop_finalizer(shared, Sort::Instance, &observed.object, INSTANCE_FINALIZER).await?;
+    Ok(Requeue::OnChange)
+}
+
+/// What is not as it should be. A configuration that does not check changes nothing that runs.
+async fn plan(shared: &ServerContext, observed: &Observed) -> Wanted {
+    let nothing = |problem: String| Wanted {
+        objects: Vec::new(),
+        problem: Some(problem),
+    };
+    let is_followed = observed.cluster.as_ref().is_none_or(|one| one.is_followed);
+    if observed.secret.is_none() || !is_followed {
+        return Wanted {
+            objects: Vec::new(),
+            problem: None,
+        };
+    }
+    let files = match observed.files() {
+        Ok(files) => files,
+        Err(problems) => return nothing(Problem::summary(&problems)),
+    };
+    match shared.check(&observed.place, &files).await {
+        Ok(Verdict::Accepted) => {}
+        Ok(Verdict::Refused(words)) => return nothing(words),
+        Err(why) => return nothing(format!("the configuration cannot be checked: {why}")),
+    }
+    let wanted = workload(&Workload {
+        name: &observed.place.name,
+        namespace: &observed.place.namespace,
+        uid: observed.uid(),
+        spec: &observed.spec,
+        set: observed.set(),
+        files: &files,
+        image: &shared.settings.image,
+    });
+    let store = shared.store();
+    let is_missing = |object: &Value| {
+        let (sort, place) = target(object);
+        let known = store.get(sort, &place);
+        known.is_none_or(|known| !covers(&whole(&known), object))
+    };
+    Wanted {
+        objects: wanted.into_iter().filter(is_missing).collect(),
+        problem: None,
+    }
+}
+
+fn target(object: &Value) -> (Sort, ObjectPlace) {
+    let sort = match object["kind"].as_str() {
+        Some("ConfigMap") => Sort::ConfigMap,
+        Some("Service") => Sort::Service,
+        _ => Sort::StatefulSet,
+    };
+    let field = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
+    (sort, ObjectPlace::new(field("namespace"), field("name")))
+}
+
+async fn apply(
+    shared: &ServerContext,
+    observed: &Observed,
+    wanted: &Wanted,
+) -> Result<(), ApiError> {
+    let secret = key_secret_name(&observed.place.name, &observed.spec);
+    let place = ObjectPlace::new(&observed.place.namespace, &secret);
+    if observed.secret.is_none() {
+        let given = given_secret(&observed.spec);
+        keys::ensure(shared, &place, secret_metadata(observed), given).await?;
+    }
+    for object in &wanted.objects {
+        let (sort, place) = target(object);
+        let written = shared.api.apply(sort, &place, object).await?;
+        watching::take(shared, sort, written);
+    }
+    Ok(())
+}
+
+fn secret_metadata(observed: &Observed) -> ObjectMeta {
+    let labels = BTreeMap::from([
+        (PART_OF_LABEL.to_owned(), PART_OF.to_owned()),
+        (INSTANCE_LABEL.to_owned(), observed.place.name.to_string()),
+    ]);
+    ObjectMeta {
+        labels: Some(labels),
+        owner_references: Some(vec![OwnerReference {
+            api_version: "bindy.firestoned.io/v1beta1".to_owned(),
+            kind: "Bind9Instance".to_owned(),
+            name: observed.place.name.to_string(),
+            uid: observed.uid().to_owned(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }]),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Its pods are servers as soon as they have addresses.
+fn follow_pods(shared: &ServerContext, place: &ObjectPlace) {
+    let Some(observed) = observe(shared, place) else {
+        return;
+    };
+    let groups = observed.groups(shared);
+    for group in &groups {
+        fleet::ensure_group(shared, group);
+    }
+    let keys = observed.secret.as_deref().and_then(keys::read);
+    let member = keys.map(|keys| member(&observed, groups, keys));
+    fleet::set_member(shared, place, member.as_ref());
+    shared.probes.set(place, fleet::sidecars(shared, place));
+}
+
+fn member(observed: &Observed, groups: BTreeSet<Group>, keys: InstanceKeys) -> Member {
+    let annotations = observed
+        .object
+        .metadata
+        .annotations
+        .clone()
+        .unwrap_or_default();
+    let index = annotations.get(INDEX_ANNOTATION);
+    let config = observed.spec.bindcar_config.as_ref();
+    let port = config.and_then(|config| config.port).unwrap_or(8080);
+    let mut pods: Vec<(usize, LivePod)> = observed
+        .pods
+        .iter()
+        .filter(|pod| pod.metadata.deletion_timestamp.is_none())
+        .filter_map(|pod| {
+            let ip = pod.data["status"]["podIP"].as_str()?.to_owned();
+            let place = ObjectPlace::of(pod);
+            Some((ordinal(&place.name)?, LivePod { place, ip }))
+        })
+        .collect();
+    pods.sort_by_key(|(ordinal, _)| *ordinal);
+    Member {
+        role: observed.role(),
+        index: index
+            .and_then(|index| index.parse().ok())
+            .unwrap_or_default(),
+        groups,
+        pods: pods.into_iter().map(|(_, pod)| pod).collect(),
+        sidecar_port: u16::try_from(port).unwrap_or(8080),
+        key: keys.key,
+        token: keys.token,
+    }
+}
+
+/// The number of a pod in its `StatefulSet`.
+fn ordinal(name: &str) -> Option<usize> {
+    name.rsplit('-').next()?.parse().ok()
+}
+
+/// Of a secondary, whether its zones are those of the primaries.
+fn copies(shared: &ServerContext, observed: &Observed, groups: &BTreeSet<Group>) -> Option<Said> {
+    if observed.role() == ServerRole::Primary {
+        return None;
+    }
+    let states = shared.engine.server_states();
+    let servers = groups.iter().filter_map(|group| states.get(group));
+    let mut primaries = servers
+        .flatten()
+        .filter(|one| one.info.role == ServerRole::Primary)
+        .peekable();
+    let has_primaries = primaries.peek().is_some();
+    let is_silent = has_primaries && primaries.all(|one| one.answers == Some(false));
+    let pods: BTreeSet<String> = observed
+        .pods
+        .iter()
+        .map(|pod| {
+            let place = ObjectPlace::of(pod);
+            format!("{}/{}", place.namespace, place.name)
+        })
+        .collect();
+    let behind = shared.engine.behind();
+    let behind = behind
+        .iter()
+        .filter(|(info, _)| pods.contains(info.id.as_str()));
+    let behind: usize = behind.map(|(_, count)| count).sum();
+    let (holds, reason, message) = if is_silent {
+        let message = "no primary answers".to_owned();
+        (false, Reason::UpstreamUnreachable, message)
+    } else if behind > 0 {
+        let message = format!("{behind} zones are not at the serial of the primaries");
+        (false, Reason::ZoneTransferFailed, message)
+    } else {
+        let message = "every zone is at the serial of the primaries".to_owned();
+        (true, Reason::ZoneTransferComplete, message)
+    };
+    Some(Said {
+        kind: "ZonesTransferred".to_owned(),
+        holds,
+        reason,
+        message,
+    })
+}
+
+/// Writes the status.
+async fn report(
+    shared: &ServerContext,
+    observed: &Observed,
+    wanted: &Wanted,
+) -> Result<(), ApiError> {
+    let pods: Vec<PodView> = observed
+        .pods
+        .iter()
+        .filter_map(|pod| pod_view(shared, pod))
+        .collect();
+    let before: InstanceStatus =
+        serde_json::from_value(observed.object.data["status"].clone()).unwrap_or_default();
+    let now = shared.clock.now();
+    let groups = observed.groups(shared);
+    let zones = shared.zones.get();
+    let zones = zones
+        .map(|zones| zones.zones_on(&groups))
+        .unwrap_or_default();
+    let facts = InstanceFacts {
+        replicas: observed.replicas(),
+        config_problem: wanted.problem.clone(),
+        is_overdue: is_overdue(&before, now, shared.settings.progress_deadline),
+        copies: copies(shared, observed, &groups),
+    };
+    let rollup = instance_rollup(&facts, &pods);
+    let generation = observed.object.metadata.generation.unwrap_or_default();
+    let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let annotations = observed
+        .object
+        .metadata
+        .annotations
+        .clone()
+        .unwrap_or_default();
+    let followed = annotations.get(PARENT_GENERATION_ANNOTATION);
+    let service = observed.service.as_ref();
+    let address = service.and_then(|service| service.data["spec"]["clusterIP"].as_str());
+    let parent = observed.cluster.as_ref().map(|cluster| {
+        let place = ObjectPlace::of(&cluster.object);
+        OwnerReferenceStatus {
+            api_version: "bindy.firestoned.io/v1beta1".to_owned(),
+            kind: "Bind9Cluster".to_owned(),
+            name: place.name.to_string(),
+            namespace: Some(place.namespace.to_string()),
+        }
+    });
+    let status = InstanceStatus {
+        conditions: merge_conditions(&before.conditions, &rollup.conditions, generation, now),
+        observed_generation: Some(generation),
+        observed_parent_generation: followed.and_then(|followed| followed.parse().ok()),
+        replicas: Some(count(observed.pods.len())),
+        ready_replicas: Some(count(rollup.ready)),
+        service_address: address.map(str::to_owned),
+        cluster_ref: parent,
+        zones_count: Some(count(zones.len())),
+        zones: zones.into_iter().take(ZONES_LISTED_MAX).collect(),
+        rndc_key_rotation: before.rndc_key_rotation.clone(),
+    };
+    write_status(shared, Sort::Instance, &observed.object, json!(status)).await
+}
+
+/// Whether it has not been ready for longer than it may take.
+fn is_overdue(before: &InstanceStatus, now: Moment, deadline: Duration) -> bool {
+    let ready = before.conditions.iter().find(|one| one.type_ == "Ready");
+    let since = ready.filter(|ready| ready.status != "True");
+    let since = since.map(|ready| ready.last_transition_time.0.as_second());
+    let deadline = i64::try_from(deadline.as_secs()).unwrap_or(i64::MAX);
+    since.is_some_and(|since| now.0.saturating_sub(since) > deadline)
+}
+
+fn pod_view(shared: &ServerContext, pod: &DynamicObject) -> Option<PodView> {
+    let place = ObjectPlace::of(pod);
+    let status = &pod.data["status"];
+    let condition = |kind: &str| {
+        let conditions = status["conditions"].as_array();
+        conditions
+            .into_iter()
+            .flatten()
+            .find(|one| one["type"] == kind)
+    };
+    let is_ready = condition("Ready").is_some_and(|one| one["status"] == "True")
+        && pod.metadata.deletion_timestamp.is_none();
+    let unscheduled = condition("PodScheduled").filter(|one| one["status"] == "False");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let containers = status["containerStatuses"].as_array();
+    let containers: Vec<&Value> = containers.into_iter().flatten().collect();
+    let crashing = containers.iter().find_map(|one| crash(one));
+    let waiting = containers.iter().find_map(|one| {
+        let waiting = one["state"].get("waiting")?;
+        let (reason, message) = (text(&waiting["reason"]), text(&waiting["message"]));
+        Some(
+            format!("container {} {reason} {message}", text(&one["name"]))
+                .trim()
+                .to_owned(),
+        )
+    });
+    let has_ip = status["podIP"].as_str().is_some();
+    Some(PodView {
+        ordinal: ordinal(&place.name)?,
+        name: place.name.to_string(),
+        is_ready,
+        unscheduled: unscheduled.map(|one| text(&one["message"])),
+        crashing,
+        waiting: waiting.or_else(|| (!has_ip).then(|| "it has no address yet".to_owned())),
+        sidecar: shared.probes.said(&place),
+    })
+}
+
+/// How a container that ends again and again ended last.
+fn crash(container: &Value) -> Option<String> {
+    if container["state"]["waiting"]["reason"] != "CrashLoopBackOff" {
+        return None;
+    }
+    let ended = &container["lastState"]["terminated"];
+    let code = match (&ended["signal"], &ended["exitCode"]) {
+        (Value::Number(signal), _) if signal.as_i64() != Some(0) => format!("signal {signal}"),
+        (_, code) => format!("exit code {code}"),
+    };
+    let name = container["name"].as_str().unwrap_or_default();
+    let restarts = &container["restartCount"];
+    Some(format!(
+        "container {name} ended with {code} ({restarts} restarts)"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_crash_of_a_container_is_told_with_its_code() {
+        let container = json!({
+            "name": "bind9", "restartCount": 4,
+            "state": { "waiting": { "reason": "CrashLoopBackOff" } },
+            "lastState": { "terminated": { "exitCode": 1 } },
+        });
+        assert_eq!(
+            crash(&container).as_deref(),
+            Some("container bind9 ended with exit code 1 (4 restarts)")
+        );
+        let running = json!({ "name": "bind9", "state": { "running": {} } });
+        assert_eq!(crash(&running), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! Asks the sidecar of every pod how it is, again and again.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bindery_sources::clusters::SidecarView;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use tokio_util::sync::CancellationToken;
+
+use super::store::ObjectPlace;
+use super::{ServerContext, ServerWork, Sidecar};
+
+/// How often each is asked.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What sidecars said last, by pod.
+#[derive(Default)]
+pub(super) struct SidecarProbes(Mutex<BTreeMap<ObjectPlace, Probe>>);
+
+struct Probe {
+    instance: ObjectPlace,
+    sidecar: Arc<dyn Sidecar>,
+    said: SidecarView,
+}
+
+impl SidecarProbes {
+    /// The pods that are to be asked from now on. What is known of one that stays is kept.
+    pub(super) fn set(&self, instance: &ObjectPlace, pods: Vec<(ObjectPlace, Arc<dyn Sidecar>)>) {
+        let mut probes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before: BTreeMap<ObjectPlace, Probe> = BTreeMap::new();
+        let known: Vec<ObjectPlace> = probes
+            .iter()
+            .filter(|(_, probe)| probe.instance == *instance)
+            .map(|(pod, _)| pod.clone())
+            .collect();
+        for pod in known {
+            if let Some(probe) = probes.remove(&pod) {
+                before.insert(pod, probe);
+            }
+        }
+        for (pod, sidecar) in pods {
+            let known = before.remove(&pod);
+            let said = match known {
+                Some(known) if Arc::ptr_eq(&known.sidecar, &sidecar) => known.said,
+                _ => SidecarView::Unasked,
+            };
+            let probe = Probe {
+                instance: instance.clone(),
+                sidecar,
+                said,
+            };
+            probes.insert(pod, probe);
+        }
+    }
+
+    /// What the sidecar of a pod said last.
+    pub(super) fn said(&self, pod: &ObjectPlace) -> SidecarView {
+        let probes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        probes
+            .get(pod)
+            .map(|probe| probe.said.clone())
+            .unwrap_or_default()
+    }
+
+    fn all(&self) -> Vec<(ObjectPlace, Arc<dyn Sidecar>)> {
+        let probes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = probes.iter();
+        all.map(|(pod, probe)| (pod.clone(), Arc::clone(&probe.sidecar)))
+            .collect()
+    }
+
+    /// Takes in an answer; the instance to look at, where it is news.
+    fn take(
+        &self,
+        pod: &ObjectPlace,
+        sidecar: &Arc<dyn Sidecar>,
+        said: SidecarView,
+    ) -> Option<ObjectPlace> {
+        let mut probes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let probe = probes.get_mut(pod)?;
+        if !Arc::ptr_eq(&probe.sidecar, sidecar) || probe.said == said {
+            return None;
+        }
+        probe.said = said;
+        Some(probe.instance.clone())
+    }
+}
+
+/// Asks all of them until `stop`.
+///
+/// Cancellation: nothing is lost.
+pub(super) async fn run(shared: Arc<ServerContext>, stop: CancellationToken) {
+    loop {
+        let round = async {
+            let asked = shared
+                .probes
+                .all()
+                .into_iter()
+                .map(|(pod, sidecar)| async move {
+                    let said = sidecar.ask().await;
+                    (pod, sidecar, said)
+                });
+            let mut answers: FuturesUnordered<_> = asked.collect();
+            while let Some((pod, sidecar, said)) = answers.next().await {
+                let news = shared.probes.take(&pod, &sidecar, said);
+                shared.touch(news.map(ServerWork::Instance));
+            }
+            tokio::time::sleep(INTERVAL).await;
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = round => {}
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! Clusters of name servers as objects: from a cluster-wide declaration down to pods, and back up in conditions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bindery_core::Reason;
+use bindery_kube::{
+    Management, NewKey, PodAccess, PodKey, PodPlace, PodPorts, SecretText, Sidecar, Verdict,
+};
+use bindery_sources::clusters::{ConfigFiles, SidecarView};
+use bindery_testkit::{FakeNameServer, Faultless};
+use futures::future::BoxFuture;
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::json;
+
+use super::bench::{Bench, name};
+
+/// Pods in memory: who is asked, and what fails.
+#[derive(Clone, Default)]
+pub(super) struct FakePods(Arc<Mutex<Pods>>);
+
+#[derive(Default)]
+struct Pods {
+    servers: BTreeMap<String, FakeNameServer>,
+    /// Those that copy, by pod and by whom they copy from.
+    copies: BTreeMap<(String, Vec<String>), FakeNameServer>,
+    addresses: BTreeMap<String, String>,
+    sidecars: BTreeMap<String, SidecarView>,
+    /// Pods that do not become ready.
+    unready: BTreeSet<String>,
+    /// What named-checkconf says.
+    refusal: Option<String>,
+}
+
+struct FakeSidecar(FakePods, String);
+
+impl Sidecar for FakeSidecar {
+    fn ask(&self) -> BoxFuture<'_, SidecarView> {
+        let said = self.0.lock().sidecars.get(&self.1).cloned();
+        Box::pin(std::future::ready(said.unwrap_or(SidecarView::Answers)))
+    }
+}
+
+impl PodPorts for FakePods {
+    fn check<'a>(&'a self, _files: &'a ConfigFiles) -> BoxFuture<'a, Result<Verdict, String>> {
+        let refusal = self.lock().refusal.clone();
+        let verdict = refusal.map_or(Verdict::Accepted, Verdict::Refused);
+        Box::pin(std::future::ready(Ok(verdict)))
+    }
+
+    fn make_key(&self, name: &str) -> NewKey {
+        NewKey {
+            key: PodKey {
+                name: name.to_owned(),
+                algorithm: "hmac-sha256".to_owned(),
+                secret: SecretText::new("c2VjcmV0".to_owned()),
+            },
+            file: SecretText::new(format!("key {name} {{ }};")),
+        }
+    }
+
+    fn key_file(&self, key: &PodKey) -> Result<SecretText, String> {
+        Ok(SecretText::new(format!("key {} {{ }};", key.name)))
+    }
+
+    fn make_token(&self) -> SecretText {
+        SecretText::new("token".to_owned())
+    }
+
+    fn open(&self, place: &PodPlace) -> Result<PodAccess, String> {
+        let mut pods = self.lock();
+        let primaries: Vec<FakeNameServer> = place
+            .primaries
+            .iter()
+            .flatten()
+            .filter_map(|primary| {
+                let (ip, _) = primary.split_once(':')?;
+                let pod = pods.addresses.iter().find(|(_, one)| *one == ip)?.0;
+                pods.servers.get(pod).cloned()
+            })
+            .collect();
+        let server = match &place.primaries {
+            // One that copies from others is another.
+            Some(names) => {
+                let made = FakeNameServer::following(Faultless, primaries);
+                let key = (place.pod.clone(), names.clone());
+                pods.copies.entry(key).or_insert(made).clone()
+            }
+            None => pods.servers.entry(place.pod.clone()).or_default().clone(),
+        };
+        if place.primaries.is_some() {
+            pods.servers.insert(place.pod.clone(), server.clone());
+        }
+        Ok(PodAccess {
+            server: Arc::new(server.clone()),
+            host: Arc::new(server),
+            sidecar: Arc::new(FakeSidecar(self.clone(), place.pod.clone())),
+        })
+    }
+}
+
+impl FakePods {
+    fn lock(&self) -> MutexGuard<'_, Pods> {
+        self.0.lock().expect("nobody panics under the lock")
+    }
+
+    /// The server of a pod.
+    fn server(&self, pod: &str) -> FakeNameServer {
+        self.lock()
+            .servers
+            .get(pod)
+            .cloned()
+            .expect("it was opened")
+    }
+
+    /// Runs pods of `StatefulSets`, as a controller and a kubelet would.
+    pub(super) async fn run(self, client: Client) {
+        let sets = api(&client, "apps", "StatefulSet");
+        loop {
+            let found = sets.list(&ListParams::default()).await;
+            for set in found.map(|list| list.items).unwrap_or_default() {
+                self.run_set(&client, &set).await;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await; // pause between polls
+        }
+    }
+
+    async fn run_set(&self, client: &Client, set: &DynamicObject) {
+        let metadata = &set.metadata;
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let set_name = metadata.name.as_deref().unwrap_or_default();
+        let pods: Api<DynamicObject> =
+            Api::namespaced_with(client.clone(), namespace, &resource("", "Pod"));
+        let replicas = set.data["spec"]["replicas"].as_u64().unwrap_or(1);
+        for ordinal in 0..replicas {
+            let pod_name = format!("{set_name}-{ordinal}");
+            if pods
+                .get_opt(&pod_name)
+                .await
+                .expect("the API answers")
+                .is_none()
+            {
+                let template = &set.data["spec"]["template"];
+                let pod = json!({
+                    "apiVersion": "v1", "kind": "Pod",
+                    "metadata": {
+                        "name": pod_name, "labels": template["metadata"]["labels"],
+                        "ownerReferences": [{
+                            "apiVersion": "apps/v1", "kind": "StatefulSet", "name": set_name,
+                            "uid": metadata.uid, "controller": true,
+                        }],
+                    },
+                    "spec": template["spec"],
+                });
+                let pod: DynamicObject = serde_json::from_value(pod).expect("it is an object");
+                let made = pods.create(&PostParams::default(), &pod).await;
+                made.expect("the pod is valid");
+            }
+            self.run_pod(&pods, namespace, &pod_name).await;
+        }
+    }
+
+    async fn run_pod(&self, pods: &Api<DynamicObject>, namespace: &str, pod: &str) {
+        let key = format!("{namespace}/{pod}");
+        let (ip, ready) = {
+            let mut known = self.lock();
+            let next = format!("10.0.0.{}", known.addresses.len() + 1);
+            let ip = known.addresses.entry(key.clone()).or_insert(next).clone();
+            (ip, !known.unready.contains(&key))
+        };
+        let status = json!({ "status": {
+            "phase": "Running", "podIP": ip,
+            "conditions": [{ "type": "Ready", "status": if ready { "True" } else { "False" } }],
+        }});
+        let params = PatchParams::default();
+        let _ = pods
+            .patch_status(pod, &params, &Patch::Merge(&status))
+            .await;
+    }
+}
+
+fn resource(group: &str, kind: &str) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind))
+}
+
+fn api(client: &Client, group: &str, kind: &str) -> Api<DynamicObject> {
+    Api::all_with(client.clone(), &resource(group, kind))
+}
+
+const WIDE: &str = "
+apiVersion: bindy.firestoned.io/v1beta1
+kind: Bind9GlobalCluster
+metadata: {name: prod}
+spec:
+  namespace: default
+  primary: {replicas: 2}
+  secondary: {replicas: 1}
+";
+
+const CLUSTER: &str = "
+apiVersion: bindy.firestoned.io/v1beta1
+kind: Bind9Cluster
+metadata: {name: prod, namespace: default}
+spec:
+  primary: {replicas: 1}
+";
+
+fn zone(more: &str) -> String {
+    format!(
+        "
+apiVersion: bindy.firestoned.io/v1beta1
+kind: DNSZone
+metadata: {{name: example, namespace: default}}
+spec:
+  zoneName: example.com
+  recordsFrom: [{{selector: {{matchLabels: {{zone: example}}}}}}]
+  {more}
+"
+    )
+}
+
+async fn bench() -> (Bench, FakePods) {
+    let mut bench = Bench::stopped(Management::Managed).await;
+    let pods = FakePods::default();
+    bench.pods = Some(pods.clone());
+    bench.start();
+    (bench, pods)
+}
+
+const CLUSTER_TARGET: &str = "Bind9Cluster/prod";
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_wide_declaration_becomes_pods_that_serve_a_zone() {
+    let (bench, pods) = bench().await;
+    bench.create(WIDE).await;
+    bench.create(&zone("globalClusterRef: prod")).await;
+    bench.create(super::bench::WWW).await;
+    bench.until(CLUSTER_TARGET, "Ready", "+AllReady").await;
+    let message = bench
+        .until("Bind9GlobalCluster/prod", "Ready", "+ClustersReady")
+        .await;
+    assert_eq!(message, "All 1 clusters are ready: default/prod");
+    let message = bench.condition(CLUSTER_TARGET, "Bind9Instance-2").await.1;
+    assert_eq!(message, "Instance prod-secondary-0 is ready (1/1 pods)");
+    bench.until_ready("DNSZone/example").await;
+    bench.until_ready("ARecord/www").await;
+    for pod in ["prod-primary-0-0", "prod-primary-1-0", "prod-secondary-0-0"] {
+        let lines = pods
+            .server(&format!("default/{pod}"))
+            .lines(&name("example.com"));
+        let has = lines
+            .iter()
+            .any(|line| line.starts_with("www.example.com."));
+        assert!(has, "{pod}: {lines:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_zone_waits_for_its_cluster_and_is_served_as_soon_as_it_is_there() {
+    let (bench, _) = bench().await;
+    bench
+        .create(&CLUSTER.replace("name: prod", "name: other"))
+        .await;
+    bench
+        .until("Bind9Cluster/other", "Ready", "+AllReady")
+        .await;
+    bench.create(&zone("clusterRef: prod")).await;
+    let message = bench
+        .until("DNSZone/example", "Ready", "-ClusterNotFound")
+        .await;
+    assert!(message.contains("prod"), "{message}");
+    bench.create(CLUSTER).await;
+    bench.until_ready("DNSZone/example").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_zone_is_served_by_the_instances_that_it_selects() {
+    let (bench, pods) = bench().await;
+    bench
+        .create(&CLUSTER.replace("replicas: 1", "replicas: 2"))
+        .await;
+    bench.until(CLUSTER_TARGET, "Ready", "+AllReady").await;
+    bench
+        .patch(
+            "Bind9Instance/prod-primary-1",
+            json!({"metadata": {"labels": {"tier": "b"}}}),
+        )
+        .await;
+    let selects = "bind9InstancesFrom: [{selector: {matchLabels: {tier: b}}}]";
+    bench.create(&zone(selects)).await;
+    bench.until_ready("DNSZone/example").await;
+    let content = |pod: &str| pods.server(pod).content(&name("example.com"));
+    assert!(content("default/prod-primary-1-0").is_some());
+    assert!(content("default/prod-primary-0-0").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_pod_lacks_is_told_all_the_way_up_and_clears_when_it_heals() {
+    let (bench, pods) = bench().await;
+    bench.create(CLUSTER).await;
+    bench.until(CLUSTER_TARGET, "Ready", "+AllReady").await;
+    let pod = "default/prod-primary-0-0".to_owned();
+    for reason in [
+        Reason::BindcarUnreachable,
+        Reason::BindcarBadRequest,
+        Reason::BindcarAuthFailed,
+        Reason::ZoneNotFound,
+        Reason::BindcarInternalError,
+        Reason::BindcarNotImplemented,
+        Reason::GatewayError,
+        Reason::RNDCAuthenticationFailed,
+    ] {
+        let fails = SidecarView::Fails(reason, "cannot connect to Bindcar API".to_owned());
+        pods.lock().sidecars.insert(pod.clone(), fails);
+        let word = format!("-{reason}");
+        let message = bench
+            .until("Bind9Instance/prod-primary-0", "Pod-0", &word)
+            .await;
+        assert_eq!(
+            message,
+            "Pod prod-primary-0-0 cannot connect to Bindcar API"
+        );
+        bench
+            .until("Bind9Instance/prod-primary-0", "Ready", &word)
+            .await;
+        bench.until(CLUSTER_TARGET, "Bind9Instance-0", &word).await;
+        bench.until(CLUSTER_TARGET, "Ready", "-NotReady").await;
+        pods.lock().sidecars.clear();
+        bench.until(CLUSTER_TARGET, "Ready", "+AllReady").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_grows_and_shrinks_from_its_highest_number() {
+    let (bench, _) = bench().await;
+    bench.create(CLUSTER).await;
+    bench.until(CLUSTER_TARGET, "Ready", "+AllReady").await;
+    bench
+        .patch(
+            CLUSTER_TARGET,
+            json!({"spec": {"primary": {"replicas": 3}}}),
+        )
+        .await;
+    bench
+        .until(CLUSTER_TARGET, "Bind9Instance-2", "+Ready")
+        .await;
+    bench.until(CLUSTER_TARGET, "Ready", "+AllReady").await;
+    bench
+        .patch(
+            CLUSTER_TARGET,
+            json!({"spec": {"primary": {"replicas": 1}}}),
+        )
+        .await;
+    bench.until_gone("Bind9Instance/prod-primary-2").await;
+    bench.until_gone("Bind9Instance/prod-primary-1").await;
+    bench.until(CLUSTER_TARGET, "Ready", "+AllReady").await;
+    assert_eq!(
+        bench.condition(CLUSTER_TARGET, "Bind9Instance-1").await.0,
+        ""
+    );
+    bench
+        .patch(
+            CLUSTER_TARGET,
+            json!({"spec": {"primary": {"replicas": 0}}}),
+        )
+        .await;
+    bench.until_gone("Bind9Instance/prod-primary-0").await;
+    bench.until(CLUSTER_TARGET, "Ready", "-NoChildren").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_configuration_that_does_not_check_changes_nothing_that_runs() {
+    let (bench, pods) = bench().await;
+    bench.create(CLUSTER).await;
+    bench.until(CLUSTER_TARGET, "Ready", "+AllReady").await;
+    let config = bench.get("ConfigMap/prod-primary-0-config").await;
+    pods.lock().refusal = Some("named.conf:7: unknown option 'nonsense'".to_owned());
+    bench
+        .patch(
+            CLUSTER_TARGET,
+            json!({"spec": {"global": {"recursion": true}}}),
+        )
+        .await;
+    let target = "Bind9Instance/prod-primary-0";
+    let message = bench.until(target, "Ready", "-ConfigurationInvalid").await;
+    assert_eq!(message, "named.conf:7: unknown option 'nonsense'");
+    let after = bench.get("ConfigMap/prod-primary-0-config").await;
+    let data = |object: Option<DynamicObject>| object.map(|object| object.data["data"].clone());
+    assert_eq!(data(config), data(after));
+    pods.lock().refusal = None;
+    bench
+        .patch(
+            CLUSTER_TARGET,
+            json!({"spec": {"global": {"recursion": false}}}),
+        )
+        .await;
+    bench.until(target, "Ready", "+AllReady").await;
+    bench
+        .until(target, "Configuration", "+ConfigurationValid")
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_when_nothing_happens() {
+    let (bench, _) = bench().await;
+    bench.create(WIDE).await;
+    bench
+        .until("Bind9GlobalCluster/prod", "Ready", "+ClustersReady")
+        .await;
+    bench.settle().await;
+    let targets = [
+        "Bind9GlobalCluster/prod",
+        CLUSTER_TARGET,
+        "Bind9Instance/prod-primary-0",
+    ];
+    let mut before = Vec::new();
+    for target in targets {
+        before.push(
+            bench
+                .get(target)
+                .await
+                .map(|one| one.metadata.resource_version),
+        );
+    }
+    bench.settle().await;
+    for (target, before) in targets.into_iter().zip(before) {
+        let after = bench
+            .get(target)
+            .await
+            .map(|one| one.metadata.resource_version);
+        assert_eq!(after, before, "{target}");
+    }
+}
