@@ -268,7 +268,6 @@ pub(crate) struct RunFlags {
     /// or separate several by commas
     #[arg(
         long,
-        required_unless_present = "servers",
         value_name = "[CLUSTER/][ROLE=]HOST:PORT",
         value_delimiter = ',',
         value_parser = crate::address::name_server,
@@ -281,7 +280,6 @@ pub(crate) struct RunFlags {
     /// cluster in front, for its servers only
     #[arg(
         long,
-        required_unless_present = "servers",
         value_name = "[CLUSTER=]FILE",
         value_delimiter = ',',
         env = "BINDERY_TSIG_KEY_FILE",
@@ -298,6 +296,17 @@ pub(crate) struct RunFlags {
         hide_env_values = true
     )]
     pub(crate) servers: Option<PathBuf>,
+
+    /// Image of the pods of name servers that are declared as objects: of their sidecar, and of named where
+    /// nobody names another
+    #[arg(
+        long,
+        value_name = "IMAGE",
+        default_value = concat!("bindery:", env!("CARGO_PKG_VERSION")),
+        env = "BINDERY_IMAGE",
+        hide_env_values = true
+    )]
+    pub(crate) image: String,
 
     #[command(flatten)]
     pub(crate) election: ElectionFlags,

@@ -1,6 +1,7 @@
 //! Engine and controllers, the same for `up` and `run`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +10,15 @@ use bindery_core::zones::Limits;
 use bindery_core::{Group, Moment, Reason};
 use bindery_engine::supervisor::Supervisor;
 use bindery_engine::{Engine, ServerState, Servers};
-use bindery_kube::{Clock, Controllers, Handle, ObjectState, Replica, Settings};
+use bindery_kube::{
+    Clock, Controllers, Handle, ObjectState, Replica, ServerControllers, ServerSettings, Settings,
+};
 use kube::Client;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::{Gate, Readiness, Sources};
+use crate::pod_ports::NetworkPods;
 use crate::surroundings;
 
 /// How often to look whether all objects were seen to.
@@ -30,6 +34,10 @@ pub(crate) struct ControllerSetup {
     pub(crate) is_after_loss: bool,
     /// The namespaces that are looked at; none stands for all.
     pub(crate) namespaces: BTreeSet<Arc<str>>,
+    /// How name servers are run that are declared as objects.
+    pub(crate) servers: ServerSettings,
+    /// Where configurations are checked.
+    pub(crate) scratch: PathBuf,
     /// This process among others.
     pub(crate) replica: Replica,
 }
@@ -46,23 +54,39 @@ pub(crate) fn start(
         groups,
         is_after_loss,
         namespaces,
+        servers,
+        scratch,
         replica,
     } = setup;
     let readiness = Readiness::default();
+    let (fence, stop) = (replica.fence.clone(), work.stop_token());
+    let (engine, running) = Engine::start_fenced(groups, Limits::default(), fence, &stop);
+    work.spawn("engine", running);
+    let (states, elected) = (engine.clone(), replica.elected.clone());
+    readiness.ask(move || {
+        // One that stands by asks no server anything.
+        let states = elected.is_cancelled().then(|| states.server_states());
+        silent_groups(&states.unwrap_or_default())
+    });
+    let servers = ServerControllers {
+        client: client.clone(),
+        engine: engine.clone(),
+        settings: ServerSettings {
+            namespaces: namespaces.clone(),
+            ..servers
+        },
+        clock: Arc::new(TimeOfDay),
+        replica: replica.clone(),
+        ports: Arc::new(NetworkPods::new(scratch)),
+    };
+    let (servers, tasks) = servers.start(&stop);
+    for (name, task) in tasks {
+        work.spawn(name, task);
+    }
     let settings = Settings {
         namespaces,
         is_after_loss,
     };
-    let (fence, stop) = (replica.fence.clone(), work.stop_token());
-    let (engine, running) = Engine::start_fenced(groups, Limits::default(), fence, &stop);
-    work.spawn("engine", running);
-    let servers = engine.clone();
-    let elected = replica.elected.clone();
-    readiness.ask(move || {
-        // One that stands by asks no server anything.
-        let states = elected.is_cancelled().then(|| servers.server_states());
-        silent_groups(&states.unwrap_or_default())
-    });
     let controllers = Controllers {
         client,
         engine: engine.clone(),
@@ -71,8 +95,18 @@ pub(crate) fn start(
         replica,
     };
     let (controllers, tasks) = controllers.start(&work.stop_token());
+    servers.set_zones(controllers.clone());
     for (name, task) in tasks {
-        work.spawn(name, task);
+        let (servers, stop) = (servers.clone(), work.stop_token());
+        // A zone that is read before its cluster would say that there is none.
+        work.spawn(name, async move {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = servers.known() => {}
+            }
+            task.await;
+        });
     }
     let gate = readiness.gate("the first objects");
     let settled = watch_settled(controllers.clone(), begun, gate, work.stop_token());
@@ -81,10 +115,11 @@ pub(crate) fn start(
     (sources, engine)
 }
 
-/// The groups none of whose servers answers.
+/// The groups none of whose servers answers. Servers that are declared tell by their own conditions.
 fn silent_groups(states: &BTreeMap<Group, Vec<ServerState>>) -> Vec<Arc<str>> {
     let is_silent = |servers: &[ServerState]| servers.iter().all(|one| one.answers != Some(true));
-    let silent = states.iter().filter(|(_, servers)| is_silent(servers));
+    let given = states.iter().filter(|(group, _)| !group.is_declared());
+    let silent = given.filter(|(_, servers)| is_silent(servers));
     let sentence = silent.map(|(group, servers)| match (&servers[..], group.name()) {
         ([one], _) => format!("the name server {}", one.info.address),
         ([], None) => "name servers".to_owned(),

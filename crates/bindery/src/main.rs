@@ -5,6 +5,7 @@
 
 mod cli;
 mod out;
+mod pod_ports;
 
 mod address;
 mod file;

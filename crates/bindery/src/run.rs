@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
 use bindery_engine::supervisor::Supervisor;
+use bindery_kube::ServerSettings;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
@@ -53,6 +54,8 @@ async fn start(flags: &RunFlags, stop: CancellationToken) -> Result<Started> {
         groups: connections.open(&found),
         namespaces: namespaces.map(|one| one.as_str().into()).collect(),
         is_after_loss: false,
+        servers: server_settings(flags),
+        scratch: surroundings::scratch_folder(),
         replica: part.replica.clone(),
     };
     let servers = found.values().flatten();
@@ -98,6 +101,18 @@ fn part(flags: &RunFlags, client: &Client) -> (Part, Option<ElectionReport>) {
         Arc::new(control::TimeOfDay),
         is_in_pod,
     )
+}
+
+/// How name servers are run that are declared as objects.
+fn server_settings(flags: &RunFlags) -> ServerSettings {
+    let default = ServerSettings::default();
+    ServerSettings {
+        image: flags.image.clone(),
+        namespace: surroundings::variable("POD_NAMESPACE")
+            .and_then(|name| name.into_string().ok())
+            .unwrap_or_else(|| default.namespace.clone()),
+        ..default
+    }
 }
 
 /// Where the name servers come from.

@@ -7,6 +7,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 /// The time of day, as it has passed since 1970.
@@ -26,6 +27,16 @@ pub(crate) fn uptime() -> Duration {
 /// A variable of the environment, unless it is missing or empty.
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Where files go that nobody needs for long.
+pub(crate) fn scratch_folder() -> PathBuf {
+    env::temp_dir()
+}
+
+/// The file of this program.
+pub(crate) fn program() -> Option<PathBuf> {
+    env::current_exe().ok()
 }
 
 /// The command line, the name of the program first.

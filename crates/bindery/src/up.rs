@@ -7,10 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use bindery_apiserver::{Identity, ServeOptions};
+use bindery_apiserver::{Identity, ServeOptions, System};
 use bindery_core::Group;
 use bindery_engine::supervisor::{Ended, Supervisor};
 use bindery_kube::Replica;
+use bindery_kube::ServerSettings;
+use bindery_pods::{PodOptions, Pods, Programs, StatefulSets};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +25,7 @@ use crate::folder::{FolderReader, FolderReport, Keeper};
 use crate::kubeconfig::Access;
 use crate::live::{Overview, Style};
 use crate::stop::Signals;
+use crate::surroundings;
 use crate::{address, control, data, kinds, kubeconfig, log, metrics, nameserver, out};
 
 /// The shortest token that is worth the name.
@@ -60,10 +65,7 @@ async fn start(
     check_folder(&flags.dir)?;
     let counts = counts(flags)?;
     let token = token(flags.api_address, flags.token_file.as_deref())?;
-    let folder = match &flags.data_dir {
-        Some(folder) => folder.clone(),
-        None => data::default_folder(&flags.dir)?,
-    };
+    let folder = data_folder(flags)?;
     let lost = Lost::find(&folder)?;
     let api = data::open_api(&folder)?;
     let api_listener = address::listen(flags.api_address, "--api-address").await?;
@@ -110,6 +112,7 @@ async fn start(
         base.spawn("name server", task);
     }
     let mut work = Supervisor::new(stop);
+    run_pods(&client, &banner.data, &mut base);
     let (keeper, news) = Keeper::new(flags.dir.clone(), client.clone()).await?;
     let applied = wait_until_applied(news.clone());
     let wanted = control::ControllerSetup {
@@ -117,6 +120,8 @@ async fn start(
         groups: dns.groups,
         is_after_loss: lost.is_some(),
         namespaces: BTreeSet::new(),
+        servers: ServerSettings::default(),
+        scratch: banner.data.join("check"),
         replica: Replica::alone(),
     };
     let sources = control::start(wanted, applied, &mut work).0.with_api(api);
@@ -128,6 +133,30 @@ async fn start(
         metrics::serve(metrics_listener, sources, base.stop_token()),
     );
     Ok((base, work))
+}
+
+fn data_folder(flags: &UpFlags) -> Result<PathBuf> {
+    match &flags.data_dir {
+        Some(folder) => Ok(folder.clone()),
+        None => data::default_folder(&flags.dir),
+    }
+}
+
+/// Runs the pods of name servers that are declared as objects, as processes of this machine.
+fn run_pods(client: &Client, data: &Path, base: &mut Supervisor) {
+    let programs = Programs {
+        named: bindery_bind::find_named(),
+        bindery: surroundings::program(),
+    };
+    let clock = Arc::new(|| {
+        let seconds = i64::try_from(surroundings::since_1970().as_secs()).unwrap_or(i64::MAX);
+        Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH)
+    });
+    let options = PodOptions::new(data.join("pods"), programs, clock, Arc::new(System::secret));
+    let sets = StatefulSets::new(client.clone());
+    base.spawn("StatefulSets", sets.run(base.stop_token()));
+    let pods = Pods::new(client.clone(), options);
+    base.spawn("pods", pods.run(base.stop_token()));
 }
 
 /// How the API is served. With a token it speaks TLS, for `kubectl` sends none over plain HTTP.

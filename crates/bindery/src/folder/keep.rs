@@ -70,8 +70,10 @@ impl Keeper {
     ) -> Result<(Self, watch::Receiver<FolderReport>)> {
         let applier = Applier::new(client.clone()).await?;
         let known = applier.fetch_known().await?;
-        let crds = bindery_api::crds().into_iter();
-        let kinds = crds.map(|crd| (crd.spec.group, crd.spec.names.kind));
+        let kinds = bindery_api::KINDS.iter().map(|row| {
+            let resource = (row.resource)();
+            (resource.group, resource.kind)
+        });
         let (news, receiver) = watch::channel(FolderReport::default());
         let keeper = Self {
             reader: FolderReader::new(root.clone()),

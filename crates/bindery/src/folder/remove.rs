@@ -41,6 +41,17 @@ pub(crate) fn is_zone(key: &ObjectKey) -> bool {
     (key.group.as_str(), key.kind.as_str()) == ZONE
 }
 
+/// Whether this declares name servers, with which everything that they serve would go.
+fn is_server(key: &ObjectKey) -> bool {
+    let kinds = [
+        "ClusterBind9Provider",
+        "Bind9GlobalCluster",
+        "Bind9Cluster",
+        "Bind9Instance",
+    ];
+    key.group == ZONE.0 && kinds.contains(&key.kind.as_str())
+}
+
 /// Whether this is a namespace.
 pub(crate) fn is_namespace(key: &ObjectKey) -> bool {
     (key.group.as_str(), key.kind.as_str()) == ("", "Namespace")
@@ -162,6 +173,18 @@ impl Applier {
         }
         if is_namespace(key) {
             self.check_namespace(key, origin).await?;
+        }
+        if is_server(key) {
+            let place = match key.namespace.as_str() {
+                "" => String::new(),
+                namespace => format!(" -n {namespace}"),
+            };
+            let (kind, name) = (key.kind.to_lowercase(), &key.name);
+            let text = format!(
+                "no file declares it any longer; it is kept because zones are served by it: kubectl delete \
+                 {kind} {name}{place} lets it go"
+            );
+            return Err(refusal(key, origin, text));
         }
         let Some(api) = self.api_of(key, origin) else {
             return Ok(Removed::Done);

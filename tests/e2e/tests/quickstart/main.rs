@@ -26,6 +26,7 @@ mod messages;
 mod ownership;
 mod passing;
 mod permissions;
+mod production;
 mod replicas;
 mod secondaries;
 mod servers;
@@ -98,6 +99,7 @@ fn trials() -> Vec<Trial> {
         (cluster::cases(), Server::Named),
         (guard::cases(), Server::Named),
         (permissions::cases(), Server::Named),
+        (production::cases(), Server::Named),
         (replicas::cases(), Server::Named),
         (logs::cases(), Server::Builtin),
         (logs::named_cases(), Server::Named),

@@ -1,0 +1,172 @@
+//! What the controllers of name servers need of the world: pods over DNS and HTTP, `named-checkconf`, keys.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as BASE64;
+use bindery_apiserver::System;
+use bindery_bind::{ConfigCheck, find_checkconf};
+use bindery_dns::{Key, Server};
+use bindery_engine::ports::{NameServer, ZoneHost};
+use bindery_kube::{NewKey, PodAccess, PodKey, PodPlace, PodPorts, SecretText, Sidecar, Verdict};
+use bindery_sidecar::{
+    ClientToken, PodZones, SidecarClient, SidecarClientOptions, SidecarHost, ZonePeers,
+};
+use bindery_sources::clusters::{ConfigFiles, DNS_PORT, KeySlot, SidecarView, TRANSFER_KEY};
+use futures::future::BoxFuture;
+use zeroize::Zeroizing;
+
+/// How long a sidecar may take to say how it is.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// Pods that are reached over the network.
+pub(crate) struct NetworkPods {
+    check: Option<ConfigCheck>,
+    /// Which zones each pod shall have, whatever clusters it is in.
+    zones: Mutex<BTreeMap<String, PodZones>>,
+}
+
+impl NetworkPods {
+    /// Configurations are checked in this folder, where there is a program to do it.
+    pub(crate) fn new(scratch: PathBuf) -> Self {
+        if let Err(error) = fs::create_dir_all(&scratch) {
+            let folder = scratch.display();
+            tracing::warn!(%folder, %error, "the folder in which configurations are checked cannot be made");
+        }
+        let check = find_checkconf().map(|program| ConfigCheck { program, scratch });
+        if check.is_none() {
+            tracing::warn!(
+                "named-checkconf is not installed: configurations of clusters are not checked before they are \
+                 rolled out; install the package bind9-utils"
+            );
+        }
+        Self {
+            check,
+            zones: Mutex::default(),
+        }
+    }
+
+    fn zones_of(&self, pod: &str) -> PodZones {
+        let mut zones = self.zones.lock().unwrap_or_else(PoisonError::into_inner);
+        zones.entry(pod.to_owned()).or_default().clone()
+    }
+}
+
+impl PodPorts for NetworkPods {
+    fn check<'a>(&'a self, files: &'a ConfigFiles) -> BoxFuture<'a, Result<Verdict, String>> {
+        Box::pin(async move {
+            let Some(check) = &self.check else {
+                return Ok(Verdict::Accepted);
+            };
+            // Where somebody gives named.conf, the pod will tell.
+            if !files.contains_key("named.conf") || !files.contains_key("named.conf.options") {
+                return Ok(Verdict::Accepted);
+            }
+            let keys = [
+                (KeySlot::Current.file_name(), "bindy-operator".to_owned()),
+                (KeySlot::Transfer.file_name(), TRANSFER_KEY.to_owned()),
+            ];
+            match check.check(files, &keys.into()).await {
+                Ok(()) => Ok(Verdict::Accepted),
+                Err(fault) if fault.is_authors() => Ok(Verdict::Refused(fault.to_string())),
+                Err(fault) => Err(fault.to_string()),
+            }
+        })
+    }
+
+    fn make_key(&self, name: &str) -> NewKey {
+        let key = Key::generate(name, System::secret());
+        let key = key.expect("the name of a key of ours can be one");
+        let file = key.to_key_file();
+        let secret = file.split('"').nth(3).unwrap_or_default();
+        NewKey {
+            key: PodKey {
+                name: key.name(),
+                algorithm: key.algorithm().to_string(),
+                secret: SecretText::new(secret.to_owned()),
+            },
+            file: SecretText::new(file.to_string()),
+        }
+    }
+
+    fn key_file(&self, key: &PodKey) -> Result<SecretText, String> {
+        let key = read_key(key)?;
+        Ok(SecretText::new(key.to_key_file().to_string()))
+    }
+
+    fn make_token(&self) -> SecretText {
+        SecretText::new(BASE64.encode(System::secret()))
+    }
+
+    fn open(&self, place: &PodPlace) -> Result<PodAccess, String> {
+        let key = read_key(&place.key)?;
+        let token = Arc::new(Zeroizing::new(place.token.expose().to_owned()));
+        let address = format!("http://{}:{}", place.ip, place.sidecar_port);
+        let options = SidecarClientOptions::new(address, ClientToken::Fixed(token));
+        let short = SidecarClientOptions {
+            request_timeout: ANSWER_MAX,
+            token: options.token.clone(),
+            address: options.address.clone(),
+            authority: None,
+            connect_timeout: ANSWER_MAX,
+        };
+        let open = |options| SidecarClient::new(options).map_err(|error| error.to_string());
+        let peers = ZonePeers {
+            primaries: place.primaries.clone(),
+            notify: place.notify.clone(),
+            update_key: key.name(),
+        };
+        let host = Arc::new(SidecarHost::new(
+            open(options)?,
+            open(short)?,
+            peers,
+            self.zones_of(&place.pod),
+        ));
+        let server: Arc<dyn NameServer> =
+            Arc::new(Server::new(format!("{}:{DNS_PORT}", place.ip), Some(key)));
+        Ok(PodAccess {
+            server,
+            host: Arc::clone(&host) as Arc<dyn ZoneHost>,
+            sidecar: Arc::new(PodSidecar {
+                pod: place.pod.rsplit('/').next().unwrap_or_default().to_owned(),
+                host,
+            }),
+        })
+    }
+}
+
+fn read_key(key: &PodKey) -> Result<Key, String> {
+    let text = format!(
+        "key \"{}\" {{ algorithm {}; secret \"{}\"; }};",
+        key.name,
+        key.algorithm,
+        key.secret.expose()
+    );
+    let text = Zeroizing::new(text);
+    Key::from_key_file(&text).map_err(|problem| problem.to_string())
+}
+
+/// The sidecar of a pod.
+struct PodSidecar {
+    pod: String,
+    host: Arc<SidecarHost>,
+}
+
+impl Sidecar for PodSidecar {
+    fn ask(&self) -> BoxFuture<'_, SidecarView> {
+        Box::pin(async move {
+            match self.host.tend().await {
+                Ok(()) => SidecarView::Answers,
+                Err(fault) => {
+                    let message = fault.message(&self.pod);
+                    let words = message.strip_prefix(&format!("Pod {} ", self.pod));
+                    SidecarView::Fails(fault.reason(), words.unwrap_or(&message).to_owned())
+                }
+            }
+        })
+    }
+}
