@@ -3,6 +3,7 @@
 mod settings;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use bindery_apiserver::System;
@@ -14,6 +15,9 @@ use crate::stop::Signals;
 use crate::surroundings;
 use crate::{address, log, nameserver};
 use settings::{Admission, SidecarSettings};
+
+/// How long named may take to answer a question: callers wait for ten seconds.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Runs until a signal comes.
 pub(crate) async fn sidecar(mut flags: SidecarFlags) -> Result<()> {
@@ -34,6 +38,7 @@ pub(crate) async fn sidecar(mut flags: SidecarFlags) -> Result<()> {
             control_key: settings.rndc_key,
             dns: settings.dns_server,
             update_key: Some(settings.update_key),
+            patience: PATIENCE,
             clock: nameserver::clock(),
             random: Arc::new(|| {
                 let [one, two, three, four, ..] = System::secret();

@@ -12,7 +12,7 @@ use bindery_core::{Change, Fault, Name, Record, RecordData, RecordKey, RecordSet
 use bindery_dns::{Key, Server, SigningClock};
 use bindery_engine::ports::NameServer as _;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::statement::{ZoneStatement, quoted};
 pub(crate) use fault::NamedFault;
@@ -43,6 +43,8 @@ pub struct NamedOptions {
     pub dns: String,
     /// The key that updates are signed with; without it records cannot be written.
     pub update_key: Option<Key>,
+    /// How long its control channel may take to answer a question. What is to be done may take longer.
+    pub patience: Duration,
     /// What time it is.
     pub clock: SigningClock,
     /// A random number, for the first serials of control messages.
@@ -67,6 +69,8 @@ pub(crate) struct NamedControl {
     probe: Mutex<Rndc>,
     server: Server,
     can_update: bool,
+    address: SocketAddr,
+    patience: Duration,
     locks: ZoneLocks,
     pub(crate) clock: SigningClock,
 }
@@ -83,6 +87,8 @@ impl NamedControl {
             probe: channel(),
             server: server.with_clock(options.clock.clone()),
             can_update: options.update_key.is_some(),
+            address: options.control,
+            patience: options.patience,
             folder: options.folder,
             locks: ZoneLocks::default(),
             clock: options.clock,
@@ -95,7 +101,7 @@ impl NamedControl {
 
     /// What it says of itself, on a channel of its own.
     pub(crate) async fn fetch_status(&self) -> Result<String, NamedFault> {
-        let said = self.probe.lock().await.command("status").await;
+        let said = self.look("status").await;
         said.map_err(NamedFault::Control)
     }
 
@@ -108,7 +114,7 @@ impl NamedControl {
     /// How a zone is.
     pub(crate) async fn fetch_loaded(&self, zone: &Name) -> Result<Loaded, NamedFault> {
         let command = format!("zonestatus {}", quoted_zone(zone));
-        match self.probe.lock().await.command(&command).await {
+        match self.look(&command).await {
             Ok(said) => Ok(Loaded::Yes(said)),
             Err(fault) if fault.reason() == Some(RndcReason::NotLoaded) => Ok(Loaded::No),
             Err(fault) => Err(about(zone, "show", fault)),
@@ -323,8 +329,20 @@ impl NamedControl {
         act: &'static str,
     ) -> Result<String, NamedFault> {
         let command = format!("{word} {}", quoted_zone(zone));
-        let said = self.probe.lock().await.command(&command).await;
+        let said = self.look(&command).await;
         said.map_err(|fault| about(zone, act, fault))
+    }
+
+    /// Asks a question; a `named` that is stopped or hangs is told soon.
+    async fn look(&self, command: &str) -> Result<String, RndcFault> {
+        let asked = async { self.probe.lock().await.command(command).await };
+        timeout(self.patience, asked).await.unwrap_or_else(|_| {
+            let why = format!("no answer within {:?}", self.patience);
+            Err(RndcFault::Connection {
+                address: self.address,
+                source: Arc::new(io::Error::new(io::ErrorKind::TimedOut, why)),
+            })
+        })
     }
 
     async fn clear(&self, zone: &Name) -> Result<(), NamedFault> {

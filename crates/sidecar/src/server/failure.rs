@@ -110,6 +110,11 @@ impl From<NamedFault> for NotDone {
             }
             NamedFault::Refused { .. } | NamedFault::TooLong { .. } => StatusCode::BAD_REQUEST,
             NamedFault::NoUpdateKey => StatusCode::NOT_IMPLEMENTED,
+            NamedFault::Control(RndcFault::Connection { source, .. })
+                if source.kind() == std::io::ErrorKind::TimedOut =>
+            {
+                StatusCode::GATEWAY_TIMEOUT
+            }
             NamedFault::Control(RndcFault::Connection { .. }) => StatusCode::SERVICE_UNAVAILABLE,
             NamedFault::Control(_) | NamedFault::Unreadable { .. } | NamedFault::Disk { .. } => {
                 StatusCode::INTERNAL_SERVER_ERROR

@@ -74,7 +74,7 @@ impl Allowance {
         let Some(limits) = self.limits else {
             return Ok(());
         };
-        let now = Instant::now();
+        let (client, now) = (client.to_canonical(), Instant::now());
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let AllowanceState { all, clients } = &mut *state;
         if clients.len() >= CLIENTS_MAX {
@@ -82,7 +82,7 @@ impl Allowance {
             clients.retain(|_, bucket| bucket.filled(now, limits.per_second) < limits.burst);
         }
         if clients.len() < CLIENTS_MAX || clients.contains_key(&client) {
-            let bucket = clients.entry(client.to_canonical()).or_insert(Bucket {
+            let bucket = clients.entry(client).or_insert(Bucket {
                 left: limits.burst,
                 since: now,
             });

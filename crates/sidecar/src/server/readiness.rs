@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use http::{HeaderMap, StatusCode};
 use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::App;
 use super::body::read;
@@ -23,8 +23,6 @@ use crate::wire::{HealthAnswer, ReadyAnswer, ZoneAnswer};
 const FRESH_FOR: Duration = Duration::from_millis(100);
 /// Questions for serials under way at a time.
 const QUESTIONS_MAX: usize = 64;
-/// How long `named` may take to say how it is.
-const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The last answer and when it was found.
 #[derive(Default)]
@@ -108,11 +106,9 @@ impl App {
             Ok(_) => Err("it is no folder".to_owned()),
             Err(error) => Err(error.to_string()),
         };
-        let status = timeout(STATUS_TIMEOUT, self.named.fetch_status()).await;
-        let rndc = match status {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(fault)) => Err(NotDone::from(fault).details.unwrap_or_default()),
-            Err(_) => Err(format!("no answer within {STATUS_TIMEOUT:?}")),
+        let rndc = match self.named.fetch_status().await {
+            Ok(_) => Ok(()),
+            Err(fault) => Err(NotDone::from(fault).details.unwrap_or_default()),
         };
         let mut checks = vec![("zone_dir", folder), ("rndc", rndc)];
         let mut count = 0;

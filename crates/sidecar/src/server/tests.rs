@@ -26,6 +26,7 @@ fn setup(folder: &std::path::Path) -> ServerSetup {
             control_key: key.clone(),
             dns: "127.0.0.1:1".to_owned(),
             update_key: Some(key),
+            patience: Duration::from_millis(100),
             clock: Arc::new(|| 1_795_000_000),
             random: Arc::new(|| 7),
         },
@@ -97,6 +98,17 @@ async fn what_is_wrong_with_a_request_has_its_code_and_an_object() {
     assert_eq!(scene.code("GET /api/v1/zones/a.test", "", "").await, 503);
     assert_eq!(scene.code("DELETE /api/v1/zones/a.test", "", "").await, 503);
     assert_eq!(scene.code("GET /api/v1/server/status", "", "").await, 503);
+}
+
+#[tokio::test]
+async fn a_named_that_hangs_is_told_before_the_caller_gives_up() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let control = silent.local_addr().unwrap();
+    let scene = Scene::new(|setup| setup.named.control = control).await;
+    assert_eq!(scene.code("GET /api/v1/zones/a.test", "", "").await, 504);
+    let ready = scene.raw("GET /ready HTTP/1.1", "").await;
+    assert!(ready.starts_with("HTTP/1.1 503"), "{ready}");
+    assert!(ready.contains("no answer within"), "{ready}");
 }
 
 #[tokio::test]
