@@ -32,7 +32,7 @@ use std::{
 };
 
 use crate::{
-    claim::Declaration,
+    claim::{Claim, Declaration},
     compact::compact,
     fault::Fault,
     fleet::Fleet,
@@ -249,7 +249,10 @@ impl Zones {
     }
 
     /// Replaces everything that one object asks for.
-    pub fn declare(&mut self, declaration: Declaration) {
+    pub fn declare(&mut self, mut declaration: Declaration) {
+        for claim in &mut declaration.claims {
+            self.share_name(claim);
+        }
         let owner = declaration.owner.clone();
         self.owner_news.insert(owner.clone());
         let asked = self.unrecorded_zones(&owner);
@@ -273,6 +276,15 @@ impl Zones {
         }
         for (zone, name) in names {
             self.remerge(&zone, &name);
+        }
+    }
+
+    /// Whoever decides anew reads a name anew; one that is asked for already stays one copy.
+    fn share_name(&self, claim: &mut Claim) {
+        let zone = self.known.get(&claim.zone);
+        let known = zone.and_then(|zone| zone.nodes.get_key_value(&claim.key.name));
+        if let Some((name, _)) = known {
+            claim.key.name = name.clone();
         }
     }
 
