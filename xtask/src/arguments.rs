@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 
 use crate::generated::Mode;
+use crate::image::{self, ImageOptions};
 use crate::steps;
 
 /// What `cargo xtask --help` prints.
@@ -30,6 +31,10 @@ Tasks:
                         the simulation notice; all damages are in one build, behind a switch
       --file PATH         only those of this file (repeatable)
   bench [-- ARGS]       measure beside nsupdate; prints a table; not part of the tests
+  image                 build an OCI image layout of the release binary and Debian's BIND, without a daemon;
+                        the same bytes each time
+      --out DIR           where it goes (default: image in the target folder)
+      --binary FILE       this binary instead of the release build
   setup                 install what the tests start: Debian packages, and kube-apiserver, etcd and bindcar
                         built into a cache outside the checkout (minutes, once)
 
@@ -56,6 +61,7 @@ pub(crate) enum Task {
     Sim { first: u64, seeds: u64 },
     Mutants { rest: Vec<String> },
     Bench { rest: Vec<String> },
+    Image(ImageOptions),
     Setup,
 }
 
@@ -78,6 +84,7 @@ impl Arguments {
             "sim" => sim(rest)?,
             "mutants" => Task::Mutants { rest: passed(rest) },
             "bench" => Task::Bench { rest: passed(rest) },
+            "image" => Task::Image(image::options(rest)?),
             "setup" | "tools" => nothing_more(rest, Task::Setup)?,
             other => bail!("no task `{other}`; `cargo xtask --help` lists them"),
         };

@@ -15,6 +15,7 @@
 mod arguments;
 mod failures;
 mod generated;
+mod image;
 mod mutants;
 mod program;
 mod reference;
@@ -57,6 +58,7 @@ fn run() -> Result<()> {
         Task::Sim { first, seeds } => steps::simulate(&root, first, seeds),
         Task::Mutants { rest } => mutants::run(&root, &rest),
         Task::Bench { rest } => bench(&root, &rest),
+        Task::Image(options) => image::run(&root, &options),
         Task::Setup => steps::setup(&root),
     }
 }

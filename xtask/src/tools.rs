@@ -51,6 +51,8 @@ pub(crate) enum Tool {
     PdnsSchema,
     /// Makes `PowerDNS`'s store.
     Sqlite,
+    /// Reads the image that `cargo xtask image` builds.
+    Skopeo,
     /// The peer of a benchmark; no test needs it.
     ExternalDns,
     /// The sidecar of bindy, whose API ours has.
@@ -58,7 +60,7 @@ pub(crate) enum Tool {
 }
 
 /// Every program that `cargo xtask test` needs.
-pub(crate) const ALL: [Tool; 13] = [
+pub(crate) const ALL: [Tool; 14] = [
     Tool::Etcd,
     Tool::KubeApiserver,
     Tool::KubeControllerManager,
@@ -71,6 +73,7 @@ pub(crate) const ALL: [Tool; 13] = [
     Tool::PdnsServer,
     Tool::PdnsSchema,
     Tool::Sqlite,
+    Tool::Skopeo,
     Tool::Bindcar,
 ];
 
@@ -204,6 +207,10 @@ impl Tool {
             Self::Sqlite => Source::Debian {
                 program: "sqlite3",
                 package: "sqlite3",
+            },
+            Self::Skopeo => Source::Debian {
+                program: "skopeo",
+                package: "skopeo",
             },
             Self::ExternalDns => Source::Go(GoBuild {
                 name: "external-dns",
