@@ -16,6 +16,7 @@ mod docs;
 mod files;
 mod fleet;
 mod guard;
+mod installed;
 mod kubectl;
 mod leaders;
 mod logs;
@@ -101,6 +102,7 @@ fn trials() -> Vec<Trial> {
         (permissions::cases(), Server::Named),
         (production::cases(), Server::Named),
         (replicas::cases(), Server::Named),
+        (installed::cases(), Server::Named),
         (logs::cases(), Server::Builtin),
         (logs::named_cases(), Server::Named),
         (secondaries::cases(), Server::Named),
