@@ -130,6 +130,10 @@ fn tokens(text: &str) -> Vec<String> {
         } else {
             let len = match first {
                 '{' | '}' | ';' => 1,
+                // What is excluded is one element with its sign, in quotes or not.
+                '!' if rest[1..].starts_with('"') => {
+                    rest[2..].find('"').map_or(rest.len(), |end| end + 3)
+                }
                 '"' => rest[1..].find('"').map_or(rest.len(), |end| end + 2),
                 _ => rest
                     .find(|c: char| c.is_whitespace() || "{};\"".contains(c))
@@ -173,6 +177,7 @@ fn stays_in_place(place: &Place, text: &str) -> Result<(), TestCaseError> {
             place.0
         );
         let has_sign = token
+            .trim_start_matches('!')
             .trim_matches('"')
             .contains(['{', '}', ';', '"', '\\', '\n', '#']);
         prop_assert!(
@@ -243,4 +248,9 @@ proptest! {
     ) {
         stays_in_place(&place, &text)?;
     }
+}
+
+#[test]
+fn a_list_that_is_excluded_is_one_element() {
+    assert_eq!(tokens("{ !\"include\"; }"), ["{", "!\"include\"", ";", "}"]);
 }
