@@ -114,6 +114,8 @@ fn a_set_is_in_order_whatever_it_is_made_of() {
     ] {
         assert_eq!(RecordSet::sharing(5, &Arc::from(shared)).data(), sorted);
     }
+    let doubled = Arc::from(vec![one.clone(), one.clone()]);
+    assert_eq!(RecordSet::sharing(5, &doubled).len(), 1);
     let set = RecordSet::new(5, [two.clone()]);
     assert!(set.contains(&two) && !set.contains(&one));
 }
@@ -160,5 +162,26 @@ fn data_is_as_long_as_a_message_can_carry_and_no_longer() {
     for data in of_len(RDATA_LEN_MAX + 1) {
         let length = RDATA_LEN_MAX + 1;
         assert_eq!(data.checked_len(), Err(DataProblem::TooLong { length }));
+    }
+}
+
+#[test]
+fn a_value_that_is_not_of_its_keys_form_is_told_what_to_write() {
+    for (param, said) in [
+        ("mandatory=nothing", "mandatory is not a list of keys"),
+        ("no-default-alpn=1", "no-default-alpn takes no value"),
+        (
+            "ipv6hint=192.0.2.1",
+            "ipv6hint is not a list of IPv6 addresses",
+        ),
+    ] {
+        let problem = format!("a. 1 IN HTTPS 1 . {param}").parse::<Record>();
+        let problem = problem.map_err(|problem| problem.to_string());
+        assert!(
+            problem
+                .as_ref()
+                .is_err_and(|problem| problem.contains(said)),
+            "{problem:?}"
+        );
     }
 }
