@@ -27,6 +27,7 @@ mod messages;
 mod ownership;
 mod passing;
 mod permissions;
+mod pods;
 mod production;
 mod replicas;
 mod secondaries;
@@ -109,6 +110,7 @@ fn trials() -> Vec<Trial> {
         (losses::named_cases(), Server::Named),
         (leaders::cases(), Server::Named),
         (servers::cases(), Server::Named),
+        (pods::cases(), Server::Builtin),
     ];
     for (cases, server) in once {
         trials.extend(
