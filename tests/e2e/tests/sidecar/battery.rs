@@ -167,8 +167,7 @@ async fn a_zone_is_frozen_thawed_and_told_of(subject: &Subject) -> Result<()> {
 }
 
 async fn a_secondary_fetches_its_zone(subject: &Subject) -> Result<()> {
-    // The primary is the same server, which serves the zone under another name to itself only; so a
-    // server of the other cases cannot be it.
+    // A server cannot be the secondary of itself.
     let other = Subject::start(Kind::Ours, &[])?;
     let zone = "fetched.test";
     let mut new = primary(zone);
