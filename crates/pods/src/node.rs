@@ -362,8 +362,13 @@ impl NodeContext {
 
     /// Whether a pod is on this node, or on none.
     fn is_ours(&self, pod: &Pod) -> bool {
-        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
-        node.is_none_or(|node| *node == self.options.node)
+        let spec = pod.spec.as_ref();
+        let scheduler = spec.and_then(|spec| spec.scheduler_name.as_deref());
+        match spec.and_then(|spec| spec.node_name.as_ref()) {
+            Some(node) => *node == self.options.node,
+            // One that asks for another scheduler is left to it.
+            None => scheduler.is_none_or(|one| ["", "default-scheduler"].contains(&one)),
+        }
     }
 
     fn labels(&self) -> BTreeMap<String, String> {

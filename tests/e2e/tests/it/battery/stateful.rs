@@ -40,8 +40,8 @@ async fn make(t: &Scene, more: Value) {
                 "metadata": {"labels": labels},
                 "spec": {
                     "containers": [{"name": "c", "image": "example.com/c:1"}],
-                    // No node has it: nobody but the case plays the kubelet.
-                    "nodeSelector": {"is": "elsewhere"},
+                    // Nobody but the case plays scheduler and kubelet.
+                    "schedulerName": "nobody",
                 },
             },
         },
