@@ -56,7 +56,9 @@ fn what_install_prints_makes_two_replicas_with_few_rights(_: Server) -> Result<(
     for (verb, what, wanted) in [
         ("update", "leases.coordination.k8s.io/bindery", true),
         ("update", "leases.coordination.k8s.io/other", false),
-        ("get", "secrets", false),
+        // The keys of declared name servers are Secrets.
+        ("get", "secrets", true),
+        ("delete", "secrets", false),
         ("create", "pods", false),
     ] {
         let who = "--as=system:serviceaccount:bindery:bindery";

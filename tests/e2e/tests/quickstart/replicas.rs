@@ -69,7 +69,9 @@ fn two_replicas() -> Result<(Stage, crate::wire::Wire, Peer)> {
     })
     .with_context(|| second.process.err())?;
     ensure!(said.starts_with("200 ok: follower; first_"), "{said}");
-    ensure!(readiness(stage.metrics) == "200 ok\n");
+    until("the leader is ready", || {
+        Ok((readiness(stage.metrics) == "200 ok\n").then_some(()))
+    })?;
     ensure!(!leads(second.metrics), "two lead");
     Ok((stage, wire, second))
 }
