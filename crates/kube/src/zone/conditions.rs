@@ -1,7 +1,7 @@
 //! What a zone's status says.
 
 use bindery_api::info;
-use bindery_core::zones::{HeldPlan, HeldScope, SerialFloor, ZoneState};
+use bindery_core::zones::{HeldPlan, HeldScope, ZoneState};
 use bindery_core::{
     Condition, ConditionStatus, ConditionType, Fault, FaultKind, Moment, ObjectRef, Problem,
     Reason, ZoneKey,
@@ -322,15 +322,7 @@ pub(super) fn status(
 ) -> Value {
     let owned = observed.owned();
     let event = owned.and_then(|owned| owned.event.as_ref());
-    // Before a zone was read, and without servers, what was told before is all that the next process has.
-    let (told, fallen_from) = match observed.serial_floor {
-        SerialFloor::New | SerialFloor::Untold => (None, None),
-        SerialFloor::Told(told) => (Some(told), None),
-        SerialFloor::Fallen(told) => (Some(told), Some(told)),
-    };
-    let serial = event.and_then(|event| event.serial).or(told);
-    let fallen_from = event.map_or(fallen_from, |event| event.fallen_from);
-    let serial = serial.map(|serial| serial.0);
+    let serial = event.and_then(|event| event.serial).map(|serial| serial.0);
     let is_served = event.is_some_and(|event| match &event.state {
         ZoneState::Ready => true,
         ZoneState::Degraded(fault) => fault.kind == FaultKind::Behind,
@@ -352,11 +344,6 @@ pub(super) fn status(
             });
             Value::Array(leader.into_iter().chain(others).collect())
         });
-    let has_servers = servers
-        .as_ref()
-        .is_some_and(|servers| servers[0].is_object());
-    let newest = fallen_from.map(|serial| serial.0);
-    let newest = newest.or_else(|| serial.filter(|_| !has_servers));
     let listed = &members.listed;
     json!({
         "conditions": status::conditions(conditions, seen, now),
@@ -365,7 +352,7 @@ pub(super) fn status(
         "foreignCount": event.map(|event| event.foreign),
         "records": if listed.is_empty() { Value::Null } else { Value::Array(listed.clone()) },
         "servers": servers,
-        "newestSerial": newest,
+        "newestSerial": event.and_then(|event| event.fallen_from).map(|serial| serial.0),
         "published": observed.meta.sealed(),
     })
 }

@@ -31,7 +31,7 @@ pub struct ZoneStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub foreign_count: Option<i64>,
     /// The newest serial that the first server was seen at, while it has an older one because it lost
-    /// changes, or while no server is known.
+    /// changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newest_serial: Option<i64>,
 

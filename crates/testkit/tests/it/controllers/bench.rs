@@ -53,7 +53,6 @@ pub(super) struct Bench {
 
 struct Process {
     handle: Handle,
-    engine: Engine,
     tasks: JoinSet<()>,
 }
 
@@ -182,7 +181,7 @@ impl Bench {
         }
         let controllers = Controllers {
             client: self.seen.clone(),
-            engine: engine.clone(),
+            engine,
             settings,
             clock: Arc::new(Still),
             replica: Replica::alone(),
@@ -191,18 +190,7 @@ impl Bench {
         for (_, task) in work {
             tasks.spawn(task);
         }
-        self.process = Some(Process {
-            handle,
-            engine,
-            tasks,
-        });
-    }
-
-    /// All usual servers are taken out.
-    pub(super) fn take_servers_out(&self) {
-        let process = self.process.as_ref().expect("it runs");
-        let none = std::iter::empty().collect();
-        process.engine.set_servers(&Group::UNNAMED, none);
+        self.process = Some(Process { handle, tasks });
     }
 
     /// Ends the process between two of its steps, as `kill -9` would.
