@@ -1,6 +1,6 @@
 //! The objects of clusters as they were last seen.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bindery_sources::clusters::{INSTANCE_LABEL, PART_OF, PART_OF_LABEL};
@@ -81,6 +81,9 @@ impl Sort {
     }
 }
 
+/// How many of those that went are remembered: an answer is late by seconds.
+const GONE_MAX: usize = 1000;
+
 /// Where an object stands.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ObjectPlace {
@@ -108,6 +111,8 @@ impl ObjectPlace {
 #[derive(Default)]
 pub(super) struct Store {
     objects: BTreeMap<(Sort, ObjectPlace), Arc<DynamicObject>>,
+    /// Who went last: an answer to a write that comes after the word of the end brings nobody back.
+    gone: VecDeque<String>,
 }
 
 impl Store {
@@ -138,6 +143,14 @@ impl Store {
     /// Takes in an object, and returns what it concerns. An older version than the one that is known, such as
     /// the answer to a write that the watch told of already, counts for nothing.
     pub(super) fn put(&mut self, sort: Sort, object: DynamicObject) -> BTreeSet<ServerWork> {
+        if object
+            .metadata
+            .uid
+            .as_ref()
+            .is_some_and(|uid| self.gone.contains(uid))
+        {
+            return BTreeSet::new();
+        }
         let place = ObjectPlace::of(&object);
         let keys = concerned(sort, &object);
         let key = (sort, place);
@@ -161,7 +174,14 @@ impl Store {
         object: &DynamicObject,
     ) -> BTreeSet<ServerWork> {
         self.objects.remove(&(sort, ObjectPlace::of(object)));
+        self.note_gone(object);
         concerned(sort, object)
+    }
+
+    fn note_gone(&mut self, object: &DynamicObject) {
+        self.gone.extend(object.metadata.uid.clone());
+        let surplus = self.gone.len().saturating_sub(GONE_MAX);
+        self.gone.drain(..surplus);
     }
 
     /// Of a sort there are only these, in a namespace or everywhere.
@@ -185,6 +205,7 @@ impl Store {
         let mut keys = BTreeSet::new();
         for key in gone {
             if let Some(object) = self.objects.remove(&key) {
+                self.note_gone(&object);
                 keys.extend(concerned(sort, &object));
             }
         }
@@ -242,4 +263,42 @@ pub(super) fn whole(object: &DynamicObject) -> Value {
         value["kind"] = types.kind.clone().into();
     }
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn instance(uid: &str, version: &str) -> DynamicObject {
+        let object = json!({
+            "metadata": {
+                "name": "dns-0", "namespace": "dns", "uid": uid, "resourceVersion": version,
+            },
+            "spec": { "clusterRef": "dns" },
+        });
+        serde_json::from_value(object).expect("a fixture is an object")
+    }
+
+    #[test]
+    fn a_late_answer_brings_nobody_back() {
+        let mut store = Store::default();
+        let place = ObjectPlace::new("dns", "dns-0");
+        store.put(Sort::Instance, instance("a", "1"));
+        let keys = store.drop_object(Sort::Instance, &instance("a", "3"));
+        assert!(keys.contains(&ServerWork::Cluster(ObjectPlace::new("dns", "dns"))));
+        assert!(store.put(Sort::Instance, instance("a", "2")).is_empty());
+        assert!(store.get(Sort::Instance, &place).is_none());
+        // Another one of its name is another one.
+        assert!(!store.put(Sort::Instance, instance("b", "4")).is_empty());
+        assert!(store.get(Sort::Instance, &place).is_some());
+    }
+
+    #[test]
+    fn an_older_version_counts_for_nothing() {
+        let mut store = Store::default();
+        store.put(Sort::Instance, instance("a", "5"));
+        assert!(store.put(Sort::Instance, instance("a", "4")).is_empty());
+    }
 }
