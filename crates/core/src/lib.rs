@@ -37,6 +37,8 @@ pub mod plan;
 pub mod tracker;
 pub mod zones;
 
+pub mod balancers;
+
 pub use backoff::{Backoff, Failures};
 pub use claim::{Adoption, Claim, Declaration};
 pub use compact::compact;

@@ -4,6 +4,7 @@
 //! socket, know a Kubernetes type, or decide what a record set should be: servers are reached
 //! through [`ports`], decisions are made in `bindery-core`.
 
+pub mod balancing;
 pub mod machine;
 pub mod ports;
 pub mod queue;
