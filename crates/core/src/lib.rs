@@ -24,6 +24,7 @@ pub mod fault;
 pub mod fleet;
 pub mod group;
 pub mod named;
+pub mod pools;
 pub mod server;
 
 pub mod claim;
@@ -52,6 +53,9 @@ pub use object::{Id, ObjectRef, Uid};
 pub use ownership::Ownership;
 pub use placement::{GroupDeclaration, Placements};
 pub use plan::{Change, Expect, Plan};
+pub use pools::{
+    AddressPools, AddressProblem, AddressRange, AddressRequest, AddressSet, Allocation, Pool,
+};
 pub use problem::{Problem, Shown};
 pub use reason::{ConditionType, Reason};
 pub use record::{

@@ -170,6 +170,16 @@ vocabulary! {
         ClustersProgressing,
         /// A secondary does not reach its primary.
         UpstreamUnreachable,
+        /// No address pool is for the Service.
+        NoAddressPool,
+        /// The address pools that are for the Service have no free address.
+        AddressPoolUsedUp,
+        /// The address that the Service asks for is in no pool, or another Service has it.
+        AddressUnavailable,
+        /// The Service keeps an address that is in no pool any more.
+        AddressKept,
+        /// An older pool has some of the addresses.
+        PoolsOverlap,
     }
 }
 
@@ -186,6 +196,10 @@ impl Reason {
             | Self::Invalid
             | Self::Unsupported
             | Self::ConfigurationInvalid
+            | Self::NoAddressPool
+            | Self::AddressPoolUsedUp
+            | Self::AddressUnavailable
+            | Self::PoolsOverlap
             | Self::PartiallyAccepted => Stage::Claim,
             Self::Conflict
             | Self::ZoneNotReady
@@ -228,6 +242,7 @@ impl Reason {
             | Self::Programmed
             | Self::Ready
             | Self::AllReady
+            | Self::AddressKept
             | Self::ConfigurationValid
             | Self::MinimumReplicasAvailable
             | Self::ZoneTransferComplete
