@@ -6,6 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use kube::CustomResourceExt as _;
 
+use crate::bindery::v1alpha1::AddressPool;
 use crate::bindy::v1beta1::{
     Bind9Cluster, Bind9GlobalCluster, Bind9Instance, ClusterBind9Provider,
 };
@@ -21,10 +22,11 @@ fn server_crds() -> [CustomResourceDefinition; 4] {
     ]
 }
 
-/// All definitions: name servers, zones, records, endpoints. What others refer to comes first.
+/// All definitions: name servers, address pools, zones, records, endpoints. What others refer to comes first.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
     let mut crds: Vec<_> = server_crds().into();
+    crds.push(AddressPool::crd());
     crds.extend(KINDS.iter().map(|row| (row.crd)()));
     for crd in &mut crds {
         let kind = crd.spec.names.kind.clone();

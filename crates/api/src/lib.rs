@@ -3,6 +3,7 @@
 //! One module per API group and version. Conversions are pure and collect problems that name
 //! fields. This crate must *never* hold a client, do I/O or decide what is published.
 
+pub mod bindery;
 pub mod bindy;
 pub mod externaldns;
 
@@ -16,6 +17,7 @@ mod moment;
 mod raw;
 mod schema;
 
+pub use bindery::v1alpha1::*;
 pub use bindy::v1beta1::*;
 pub use convert::{DeclaredEndpoint, DeclaredNameServer, DeclaredRecord, DeclaredZone, RecordSpec};
 pub use crds::{crd_files, crds, crds_yaml};

@@ -1,12 +1,14 @@
 //! Schemas of single fields, so that a bad value is refused with its path and a clear sentence.
 
 mod clusters;
+mod pools;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 pub(crate) use clusters::*;
+pub(crate) use pools::*;
 
 /// Longest text of a name: 255 bytes, each of which may be written as an escape of four.
 const NAME_TEXT_LEN_MAX: u32 = 1020;

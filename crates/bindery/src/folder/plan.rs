@@ -201,13 +201,14 @@ fn way(scan: &Scan, file: &str) -> Option<Disappearance> {
     }
 }
 
-/// Kinds and namespaces have to exist before the objects in them, and servers before what they serve: a zone
-/// would else wait for them, or be served elsewhere meanwhile.
+/// Kinds and namespaces have to exist before the objects in them, servers before what they serve and pools
+/// before who has addresses of them: a zone would else wait, or be served elsewhere meanwhile.
 fn rank(document: &Document) -> u8 {
     match (document.key.group.as_str(), document.key.kind.as_str()) {
         ("apiextensions.k8s.io", "CustomResourceDefinition") => 0,
         ("", "Namespace") => 1,
         ("bindy.firestoned.io", kind) if kind.contains("Bind9") => 2,
+        ("bindery.dev", "AddressPool") => 2,
         _ => 3,
     }
 }

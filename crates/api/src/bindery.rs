@@ -1,0 +1,3 @@
+//! The group `bindery.dev`: kinds that are Bindery's own.
+
+pub mod v1alpha1;
