@@ -53,6 +53,8 @@ pub(crate) enum Tool {
     Sqlite,
     /// Reads the image that `cargo xtask image` builds.
     Skopeo,
+    /// Gives pods of `bindery up` their addresses.
+    Ip,
     /// The peer of a benchmark; no test needs it.
     ExternalDns,
     /// The sidecar of bindy, whose API ours has.
@@ -60,7 +62,7 @@ pub(crate) enum Tool {
 }
 
 /// Every program that `cargo xtask test` needs.
-pub(crate) const ALL: [Tool; 14] = [
+pub(crate) const ALL: [Tool; 15] = [
     Tool::Etcd,
     Tool::KubeApiserver,
     Tool::KubeControllerManager,
@@ -74,6 +76,7 @@ pub(crate) const ALL: [Tool; 14] = [
     Tool::PdnsSchema,
     Tool::Sqlite,
     Tool::Skopeo,
+    Tool::Ip,
     Tool::Bindcar,
 ];
 
@@ -211,6 +214,10 @@ impl Tool {
             Self::Skopeo => Source::Debian {
                 program: "skopeo",
                 package: "skopeo",
+            },
+            Self::Ip => Source::Debian {
+                program: "ip",
+                package: "iproute2",
             },
             Self::ExternalDns => Source::Go(GoBuild {
                 name: "external-dns",

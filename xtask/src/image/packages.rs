@@ -36,7 +36,7 @@ const LEFT_OUT: [&str; 9] = [
 /// Unpacks what is wanted, with the libraries that it needs, and returns each package with its version.
 pub(super) fn unpack(folder: &Path) -> Result<Vec<String>> {
     let mut unpacked = Vec::new();
-    for file in download(&closure()?, &cache()?)? {
+    for file in fetch()? {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let name = name.trim_end_matches(".deb").replace("%3a", ":");
         unpacked.push(name);
@@ -60,6 +60,18 @@ pub(super) fn unpack(folder: &Path) -> Result<Vec<String>> {
     write_certificates(folder)?;
     unpacked.sort();
     Ok(unpacked)
+}
+
+/// The files of what is wanted. A machine whose lists of packages were removed, or are old, gets new ones.
+fn fetch() -> Result<Vec<PathBuf>> {
+    let cache = cache()?;
+    let listed = || closure().and_then(|packages| download(&packages, &cache));
+    listed().or_else(|_| {
+        let status = Command::new("apt-get").args(["update", "-q"]).status();
+        let status = status.context("cannot start apt-get")?;
+        ensure!(status.success(), "`apt-get update` failed ({status})");
+        listed()
+    })
 }
 
 /// The one file of certificates that programs read, which a script of the package would make.
