@@ -10,6 +10,7 @@ mod hierarchy;
 mod labels;
 mod named_conf;
 mod pods;
+mod volumes;
 mod workload;
 
 pub use conditions::{Rollup, Said, merge_conditions};
@@ -28,6 +29,7 @@ pub use named_conf::{
     render,
 };
 pub use pods::{InstanceFacts, PodView, SidecarView, instance_rollup};
+pub use volumes::volume_problems;
 pub use workload::{
     ConfigFiles, TRANSFER_KEY, TRANSFER_SECRET, Workload, config_name, given_secret,
     key_secret_name, workload,

@@ -14,7 +14,7 @@ use bindery_sources::clusters::{
     ConfigFiles, INDEX_ANNOTATION, INSTANCE_FINALIZER, INSTANCE_LABEL, InstanceFacts,
     PARENT_GENERATION_ANNOTATION, PART_OF, PART_OF_LABEL, PodView, Said, TRANSFER_KEY, Workload,
     covers, given_secret, instance_files, instance_rollup, key_secret_name, merge_conditions,
-    workload,
+    volume_problems, workload,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::DynamicObject;
@@ -222,6 +222,10 @@ async fn plan(shared: &ServerContext, observed: &Observed) -> Wanted {
             objects: Vec::new(),
             problem: None,
         };
+    }
+    let wrong = volume_problems(&observed.spec);
+    if !wrong.is_empty() {
+        return nothing(Problem::summary(&wrong));
     }
     let files = match observed.files() {
         Ok(files) => files,
