@@ -95,7 +95,7 @@ impl Zones {
         zone.reading = false;
         match result {
             Ok(content) => {
-                zone.compare_version(&content.sets, content.serial);
+                zone.compare_version(name, &content.sets, content.serial);
                 zone.stale = false;
                 zone.serial = Some(content.serial);
                 zone.known_serial = zone.serial;

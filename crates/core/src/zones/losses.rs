@@ -5,6 +5,7 @@
 //! the serial goes beyond the newest that anybody may have seen, so that every server takes what is new.
 
 use std::{
+    borrow::Borrow,
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
@@ -205,6 +206,7 @@ impl Zone {
     /// Takes in the version of the zone that was read, before it replaces what was known.
     pub(super) fn compare_version(
         &mut self,
+        apex: &Name,
         sets: &BTreeMap<RecordKey, RecordSet>,
         serial: Serial,
     ) {
@@ -252,8 +254,29 @@ impl Zone {
             self.guard.pass(key);
         }
         let known = self.known_serial;
-        if is_handed_over || known.is_some_and(|known| known.newer_than(serial)) {
+        let is_behind = known.is_some_and(|known| known.newer_than(serial));
+        if is_handed_over && is_behind {
+            let newer = self.children.all_actual();
+            let gone = taken_away(sets, |key| newer.get(key).map(|set| set.data()));
+            self.let_go_again(apex, gone);
+        }
+        if is_handed_over || is_behind {
             self.stash();
+        }
+    }
+
+    /// What a leader has and the newer version does not was taken away in between, by us or by others: it goes
+    /// again, as it would from a follower with an older version.
+    fn let_go_again(&mut self, apex: &Name, gone: Vec<(RecordKey, RecordData)>) {
+        for (key, data) in gone {
+            let is_apex =
+                key.name == *apex && matches!(key.rtype, RecordType::Soa | RecordType::Ns);
+            if is_apex || self.children.desired(&key).is_some() {
+                continue;
+            }
+            self.guard.pass(&key);
+            self.children.mark(key.clone());
+            self.losses.returned.insert((key, data));
         }
     }
 
@@ -301,6 +324,21 @@ impl Zone {
     }
 }
 
+/// The records of an older version that a newer one does not have.
+fn taken_away<'a, S: Borrow<RecordSet> + 'a>(
+    older: impl IntoIterator<Item = (&'a RecordKey, &'a S)>,
+    newer: impl Fn(&RecordKey) -> Option<&'a [RecordData]>,
+) -> Vec<(RecordKey, RecordData)> {
+    let mut gone = Vec::new();
+    for (key, set) in older {
+        let left = newer(key).unwrap_or_default();
+        let data = set.borrow().data().iter();
+        let data = data.filter(|data| !left.contains(data));
+        gone.extend(data.map(|data| (key.clone(), data.clone())));
+    }
+    gone
+}
+
 impl Zones {
     /// The serial that a zone must be created beyond.
     pub(super) fn creation_bar(zone: &Zone) -> Option<Serial> {
@@ -321,44 +359,16 @@ impl Zones {
         };
         let told = zone.losses.told.or(zone.losses.floor);
         if told.is_none_or(|told| !told.newer_than(content.serial)) {
-            self.sort_out(name, &content);
+            let newer = |key: &RecordKey| content.sets.get(key).map(RecordSet::data);
+            let gone = taken_away(zone.children.all_actual(), newer);
+            zone.let_go_again(name, gone);
         }
-        let Some(zone) = self.known.get_mut(name) else {
-            return;
-        };
         let floor = newest(zone.losses.floor, Some(content.serial));
         if floor != zone.losses.floor {
             (zone.losses.floor, zone.losses.is_hearsay) = (floor, false);
         }
         // What cannot be put back stands beside something that was declared or written since.
         let _left = self.take_over(name, content.sets);
-    }
-
-    /// What a fallen leader has and the newest version elsewhere does not was taken away in between, by us
-    /// or by others: it goes again, as it would from a follower with an older version.
-    fn sort_out(&mut self, name: &Name, newest: &super::ZoneContent) {
-        let Some(zone) = self.known.get(name) else {
-            return;
-        };
-        let mut returned = Vec::new();
-        for (key, set) in zone.children.all_actual() {
-            let is_apex =
-                key.name == *name && matches!(key.rtype, RecordType::Soa | RecordType::Ns);
-            if is_apex || zone.children.desired(key).is_some() {
-                continue;
-            }
-            let left = newest.sets.get(key).map_or(&[][..], RecordSet::data);
-            let gone = set.data().iter().filter(|data| !left.contains(data));
-            returned.extend(gone.map(|data| (key.clone(), data.clone())));
-        }
-        let Some(zone) = self.known.get_mut(name) else {
-            return;
-        };
-        for (key, data) in returned {
-            zone.guard.pass(&key);
-            zone.children.mark(key.clone());
-            zone.losses.returned.insert((key, data));
-        }
     }
 
     /// Puts what others wrote on another server on the leader too. Returns how many sets that concerns, and
