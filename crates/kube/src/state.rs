@@ -219,7 +219,7 @@ impl State {
         let servers = status["servers"].as_array().map_or(&[][..], Vec::as_slice);
         let told = servers.iter().map(|server| &server["serial"]);
         let serials = told
-            .chain([&status["newestSerial"]])
+            .chain([&status["newestSerial"], &status["lastSerial"]])
             .filter_map(|serial| u32::try_from(serial.as_u64()?).ok().map(Serial));
         let newer = |one: Serial, other: Serial| if other.newer_than(one) { other } else { one };
         if let Some(newest) = serials.reduce(newer) {

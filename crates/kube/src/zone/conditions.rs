@@ -1,7 +1,7 @@
 //! What a zone's status says.
 
 use bindery_api::info;
-use bindery_core::zones::{HeldPlan, HeldScope, ZoneState};
+use bindery_core::zones::{HeldPlan, HeldScope, SerialFloor, ZoneState};
 use bindery_core::{
     Condition, ConditionStatus, ConditionType, Fault, FaultKind, Moment, ObjectRef, Problem,
     Reason, ZoneKey,
@@ -344,6 +344,16 @@ pub(super) fn status(
             });
             Value::Array(leader.into_iter().chain(others).collect())
         });
+    // Before a zone was read, and without servers, what was told before is all that the next process has.
+    let (told, fallen_from) = match observed.serial_floor {
+        SerialFloor::New | SerialFloor::Untold => (None, None),
+        SerialFloor::Told(told) => (Some(told.0), None),
+        SerialFloor::Fallen(told) => (None, Some(told)),
+    };
+    let fallen_from = event.map_or(fallen_from, |event| event.fallen_from);
+    let listed_servers = servers.as_ref().and_then(Value::as_array);
+    let is_told = listed_servers
+        .is_some_and(|servers| servers.iter().any(|server| !server["serial"].is_null()));
     let listed = &members.listed;
     json!({
         "conditions": status::conditions(conditions, seen, now),
@@ -352,7 +362,8 @@ pub(super) fn status(
         "foreignCount": event.map(|event| event.foreign),
         "records": if listed.is_empty() { Value::Null } else { Value::Array(listed.clone()) },
         "servers": servers,
-        "newestSerial": event.and_then(|event| event.fallen_from).map(|serial| serial.0),
+        "newestSerial": fallen_from.map(|serial| serial.0),
+        "lastSerial": serial.or(told).filter(|_| !is_told),
         "published": observed.meta.sealed(),
     })
 }

@@ -34,6 +34,9 @@ pub struct ZoneStatus {
     /// changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newest_serial: Option<i64>,
+    /// The serial that the zone was last seen at, while no server tells one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_serial: Option<i64>,
 
     /// The zones that this object has on servers, sealed for it. Bindery knows by them what is its own where
     /// the annotation was edited or removed.

@@ -53,6 +53,7 @@ pub(super) struct Bench {
 
 struct Process {
     handle: Handle,
+    engine: Engine,
     tasks: JoinSet<()>,
 }
 
@@ -181,7 +182,7 @@ impl Bench {
         }
         let controllers = Controllers {
             client: self.seen.clone(),
-            engine,
+            engine: engine.clone(),
             settings,
             clock: Arc::new(Still),
             replica: Replica::alone(),
@@ -190,7 +191,18 @@ impl Bench {
         for (_, task) in work {
             tasks.spawn(task);
         }
-        self.process = Some(Process { handle, tasks });
+        self.process = Some(Process {
+            handle,
+            engine,
+            tasks,
+        });
+    }
+
+    /// All usual servers are taken out.
+    pub(super) fn take_servers_out(&self) {
+        let process = self.process.as_ref().expect("it runs");
+        let none = std::iter::empty().collect();
+        process.engine.set_servers(&Group::UNNAMED, none);
     }
 
     /// Ends the process between two of its steps, as `kill -9` would.

@@ -66,3 +66,35 @@ async fn a_new_record_in_a_zone_whose_server_hangs_has_a_condition_within_a_seco
     bench.until("ARecord/www", "Ready", "-Progressing").await;
     assert!(begun.elapsed() <= Duration::from_secs(1), "virtual time");
 }
+
+/// The next process has to know it, should this one end before the server answers.
+#[tokio::test(start_paused = true)]
+async fn a_zone_whose_servers_are_silent_or_gone_still_tells_its_serial() {
+    let hung = Hung::default();
+    let mut bench = bench(&hung).await;
+    bench.create(ZONE).await;
+    bench.until_ready("DNSZone/example").await;
+    let told = async |bench: &Bench| {
+        let zone = bench.get("DNSZone/example").await.expect("it is there");
+        let status = &zone.data["status"];
+        let servers = status["servers"].as_array().cloned().unwrap_or_default();
+        let serials = servers.into_iter().map(|server| server["serial"].clone());
+        let mut all = serials.chain([status["lastSerial"].clone()]);
+        all.find_map(|serial| serial.as_u64())
+    };
+    bench.settle().await;
+    let before = told(&bench).await;
+    assert!(before.is_some());
+    bench.crash().await;
+    hung.hang();
+    bench.start();
+    for _ in 0..40 {
+        bench.pass(Duration::from_millis(100)).await;
+        assert_eq!(told(&bench).await, before);
+    }
+    bench.take_servers_out();
+    for _ in 0..40 {
+        bench.pass(Duration::from_millis(100)).await;
+        assert_eq!(told(&bench).await, before);
+    }
+}
