@@ -131,7 +131,7 @@ mod tests {
             "/",
             "",
             "etc",
-            "/data/../other",
+            "/data/./other",
         ] {
             let mount = json!({"name": "v", "mountPath": path});
             assert_eq!(
