@@ -35,6 +35,7 @@ pub mod merge;
 pub mod ownership;
 pub mod placement;
 pub mod plan;
+pub mod signatures;
 pub mod tracker;
 pub mod zones;
 
@@ -63,5 +64,6 @@ pub use record::{
 };
 pub use selector::{Index, LabelIndex, Selector};
 pub use server::{ServerId, ServerInfo, ServerRole};
+pub use signatures::{Ds, Signatures};
 pub use small_set::SmallSet;
 pub use stage::Stage;

@@ -22,6 +22,7 @@ mod wire;
 pub use data::{Caa, DataProblem, RDATA_LEN_MAX, RecordData, Soa};
 pub use digests::{Sshfp, Tlsa, from_hex};
 pub use rtype::RecordType;
+pub(crate) use rtype::SIGNING_NOTE;
 pub use set::RecordSet;
 pub(crate) use set::hex;
 pub use svcb::{SvcParam, SvcParams, Svcb};

@@ -43,6 +43,7 @@ use crate::{
     ownership::{ClaimRef, Exchange, Kept, Owners},
     record::{RecordData, RecordKey, RecordSet, RecordType, Serial},
     server::{ServerId, ServerInfo},
+    signatures::Signatures,
     small_set::SmallSet,
     tracker::{Children, Lifecycle, Schedule},
 };
@@ -158,6 +159,8 @@ struct Zone {
     propagation: followers::Propagation,
     /// What the leader lost.
     losses: losses::Losses,
+    /// How the leader signs the zone, by the last transfer.
+    signatures: Signatures,
 }
 
 impl Zones {

@@ -103,15 +103,23 @@ pub(crate) async fn probe_follower(pair: Pair<'_>, zone: &Name) -> Result<Serial
     match (follower.server.serial(zone).await, &follower.host) {
         (Err(fault), Some(host)) if fault.kind == FaultKind::Missing => {
             // Handed over, it need not be fetched; without, the secondary fetches it when it can.
-            let content = leader.server.transfer(zone).await;
-            let content =
-                content.map_or_else(|_| Vec::new(), |content| content.records().collect());
+            let content = leader.server.transfer(zone).await.ok();
+            let content = content.map_or_else(Vec::new, |content| handed_over(zone, content));
             pair.check_turn()?;
             host.create(zone, &content).await?;
             follower.server.serial(zone).await
         }
         (serial, _) => serial,
     }
+}
+
+/// What a secondary is handed of a zone: all of it, or nothing where the zone is signed. Signatures are the
+/// leader's own and not ours to copy, and without them resolvers would take the zone for a forgery.
+fn handed_over(zone: &Name, mut content: ZoneContent) -> Vec<Record> {
+    if content.sift(zone).has_keys() {
+        return Vec::new();
+    }
+    content.records().collect()
 }
 
 /// The serial of a secondary that is told to look for news first.
@@ -143,7 +151,7 @@ pub(crate) async fn sync(pair: Pair<'_>, zone: &Name, known: Known) -> Result<Sy
         (Ok(soa), _) => soa,
         // One that cannot be loaded is rebuilt as well.
         (Err(fault), Some(host)) if fault.kind.is_nothing_there() => {
-            let content = leader.server.transfer(zone).await?;
+            let content = leader.server.transfer(zone).await?.sifted(zone);
             pair.check_turn()?;
             let records: Vec<Record> = content.records().collect();
             host.create(zone, &records).await?;
@@ -158,9 +166,12 @@ pub(crate) async fn sync(pair: Pair<'_>, zone: &Name, known: Known) -> Result<Sy
     }
     match leader.server.changes_since(zone, serial).await? {
         Delta::UpToDate(_) => Ok(Synced::At(serial)),
+        // A server that signs the zone makes its own signatures.
         Delta::Difference(steps) => {
             pair.check_turn()?;
-            mirror(server, zone, &from, steps).await.map(Synced::At)
+            mirror(server, zone, &from, steps.sifted())
+                .await
+                .map(Synced::At)
         }
         Delta::Whole(_) => compare(pair, zone, known).await,
     }
@@ -173,8 +184,8 @@ async fn compare(pair: Pair<'_>, zone: &Name, known: Known) -> Result<Synced, Fa
     } = pair;
     let server = &*follower.server;
     let (content, standing) = (
-        leader.server.transfer(zone).await?,
-        server.transfer(zone).await?,
+        leader.server.transfer(zone).await?.sifted(zone),
+        server.transfer(zone).await?.sifted(zone),
     );
     let soa = Difference::between(zone, &content, &standing).map(|steps| steps.to);
     let steps = Difference::between(zone, &standing, &content);

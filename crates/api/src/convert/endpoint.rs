@@ -52,27 +52,33 @@ impl Ignored {
 }
 
 /// Types of records that exist and that Bindery does not publish; others are misspelled.
-const KNOWN_ELSEWHERE: [&str; 20] = [
+const KNOWN_ELSEWHERE: [&str; 15] = [
     "AFSDB",
     "ALIAS",
     "ANAME",
     "APL",
-    "CDNSKEY",
-    "CDS",
     "CERT",
     "DNAME",
-    "DNSKEY",
     "DS",
     "HINFO",
     "LOC",
     "NAPTR",
-    "NSEC",
     "OPENPGPKEY",
     "RP",
-    "RRSIG",
     "SMIMEA",
     "SPF",
     "URI",
+];
+
+/// Types of records that a server makes when it signs a zone.
+const SIGNING: [&str; 7] = [
+    "CDNSKEY",
+    "CDS",
+    "DNSKEY",
+    "NSEC",
+    "NSEC3",
+    "NSEC3PARAM",
+    "RRSIG",
 ];
 
 impl DnsEndpointSpec {
@@ -134,7 +140,19 @@ fn record_type(reading: &mut Reading, at: &str, text: Option<&str>) -> Option<Re
         None
     };
     let upper = text.to_ascii_uppercase();
-    match text.parse() {
+    let parsed: Result<RecordType, _> = text.parse();
+    if SIGNING.contains(&&*upper) || parsed.as_ref().is_ok_and(|rtype| rtype.is_signing()) {
+        reading.problems.push(Problem {
+            field,
+            reason: Reason::Unsupported,
+            message: format!(
+                "{upper} records are made by the server that signs a zone: remove it, and set dnssecPolicy \
+                 of the DNSZone to have the zone signed"
+            ),
+        });
+        return None;
+    }
+    match parsed {
         Ok(rtype @ (RecordType::Soa | RecordType::Other(_))) => unsupported(&rtype.to_string()),
         Err(_) if KNOWN_ELSEWHERE.contains(&&*upper) => unsupported(&upper),
         read => reading.take(field, read),

@@ -266,6 +266,30 @@ fn a_type_that_exists_and_is_not_published_is_unsupported_and_a_misspelled_one_i
 }
 
 #[test]
+fn what_a_server_makes_by_signing_cannot_be_declared_and_is_told_what_to_do_instead() {
+    let signing = [
+        "RRSIG",
+        "nsec",
+        "DNSKEY",
+        "NSEC3",
+        "NSEC3PARAM",
+        "CDS",
+        "CDNSKEY",
+        "TYPE48",
+        "TYPE65534",
+    ];
+    for rtype in signing {
+        let spec =
+            json!({"endpoints": [{"dnsName": "a.example", "recordType": rtype, "targets": ["x"]}]});
+        let spec: DnsEndpointSpec =
+            serde_json::from_value(spec).expect("a spec of the right shape");
+        let problems = spec.declared().remove(0).expect_err(rtype);
+        assert_eq!(problems[0].reason, bindery_core::Reason::Unsupported);
+        assert!(problems[0].message.contains("dnssecPolicy"), "{rtype}");
+    }
+}
+
+#[test]
 fn zones_that_select_alike_have_the_same_servers() {
     let selection = |more: Value| {
         let mut zone = json!({"zoneName": "example.com"});

@@ -60,12 +60,26 @@ const KNOWN: [(RecordType, u16, &str); 14] = [
     (RecordType::Https, 65, "HTTPS"),
 ];
 
+/// The private type in which `named` notes how far it has come with signing (`sig-signing-type`).
+pub(crate) const SIGNING_NOTE: u16 = 65_534;
+
 impl RecordType {
     /// Whether sets of this type may share a name with a CNAME: signatures and their chain (RFC 4034
     /// sections 3 and 4).
     #[must_use]
     pub const fn stands_beside_cname(self) -> bool {
         matches!(self, Self::Other(46 | 47))
+    }
+
+    /// Whether sets of this type are what a server makes when it signs a zone: RRSIG, NSEC, DNSKEY, NSEC3,
+    /// NSEC3PARAM (RFC 4034, RFC 5155), CDS and CDNSKEY (RFC 7344), and the notes of `named` about how far it
+    /// has come, which are of a private type. They are the server's own: nobody wrote them.
+    #[must_use]
+    pub const fn is_signing(self) -> bool {
+        matches!(
+            self,
+            Self::Other(46 | 47 | 48 | 50 | 51 | 59 | 60 | SIGNING_NOTE)
+        )
     }
 
     /// The type's number on the wire.

@@ -94,7 +94,8 @@ impl Zones {
         let opening = zone.lifecycle.phase() == Phase::CreationInProgress;
         zone.reading = false;
         match result {
-            Ok(content) => {
+            Ok(mut content) => {
+                zone.signatures = content.sift(name);
                 zone.compare_version(name, &content.sets, content.serial);
                 zone.stale = false;
                 zone.serial = Some(content.serial);

@@ -60,6 +60,7 @@ impl Zones {
         match result {
             Ok(Delta::Whole(content)) if keys.is_empty() => self.read(name, Ok(content), now),
             Ok(Delta::Whole(mut content)) => {
+                zone.signatures = content.sift(name);
                 zone.no_ixfr = !is_share(keys.len(), content.sets.len());
                 let sets = keys.iter().map(|key| content.sets.remove(key)).collect();
                 let serial = content.serial;
@@ -73,8 +74,9 @@ impl Zones {
                 let standing = zone.standing(keys);
                 zone.complete_write(standing, now);
             }
-            Ok(Delta::Difference(steps)) => {
+            Ok(Delta::Difference(mut steps)) => {
                 zone.drifted = false;
+                steps.sift(&mut zone.signatures);
                 zone.no_ixfr = false;
                 zone.recover(&mut self.schedule, name);
                 let standing = zone.standing(keys);

@@ -21,10 +21,6 @@ use crate::{
 /// Zones with data in them that may be deleted by name within [`WINDOW`] without a second word.
 const ZONES_MAX: usize = 3;
 
-/// Types of records that a server signs a zone with (RFC 4034, 5155, 7344): RRSIG, NSEC, DNSKEY,
-/// NSEC3, NSEC3PARAM, CDS, CDNSKEY.
-const SIGNING: [u16; 7] = [46, 47, 48, 50, 51, 59, 60];
-
 /// Zones that are to go, and when such went.
 #[derive(Debug, Default)]
 pub(super) struct Departures {
@@ -94,10 +90,8 @@ impl Zone {
     /// What would be lost with the zone: of one that Bindery serves everything, of others what is ours.
     fn lost(&self, name: &Name) -> Vec<&RecordKey> {
         let bones = self.bones(name);
-        let is_signing =
-            |rtype| matches!(rtype, RecordType::Other(code) if SIGNING.contains(&code));
         let keys = self.children.all_actual().keys();
-        keys.filter(|key| !bones.contains(key) && !is_signing(key.rtype))
+        keys.filter(|key| !bones.contains(key))
             .filter(|key| self.created_by_us || !self.foreign.contains(key))
             .collect()
     }

@@ -354,7 +354,7 @@ impl Zones {
         };
         zone.reading = false;
         zone.losses.ask = false;
-        let Some(content) = content else {
+        let Some(content) = content.map(|content| content.sifted(name)) else {
             return;
         };
         let told = zone.losses.told.or(zone.losses.floor);

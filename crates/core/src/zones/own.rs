@@ -135,7 +135,8 @@ impl Own {
 }
 
 /// The records of a zone that has to be created again: what is declared, and beside it what another
-/// server still has. The serial is newer than any that was seen, so that no server stays behind.
+/// server still has. What that one has of signatures is not taken along: who signs the zone makes its own. The
+/// serial is newer than any that was seen, so that no server stays behind.
 #[must_use]
 pub fn restored(
     mut records: Vec<Record>,
@@ -148,7 +149,8 @@ pub fn restored(
         .collect();
     raise(&mut records, seen);
     let sets = rescued.into_iter().flat_map(|content| content.sets);
-    for (key, set) in sets.filter(|(key, _)| !known.contains(key)) {
+    let theirs = |key: &RecordKey| !known.contains(key) && !key.rtype.is_signing();
+    for (key, set) in sets.filter(|(key, _)| theirs(key)) {
         records.extend(set.records(&key));
     }
     records

@@ -13,6 +13,7 @@ mod mending;
 mod ownership;
 mod properties;
 mod servers;
+mod signing;
 mod strangers;
 mod wishes;
 
