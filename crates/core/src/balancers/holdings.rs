@@ -1,6 +1,6 @@
 //! What a provider has of ours, as it was read.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use super::{BalancerKey, Bindings};
 
@@ -41,6 +41,10 @@ pub struct BalancerLimits {
     pub chunks_max: usize,
     /// Balancers that are created, changed or removed at the same time.
     pub balancers_max: usize,
+    /// How often everything is read, to find what others changed.
+    pub read_interval: Duration,
+    /// It binds an address only at a location: an endpoint whose node is not known waits.
+    pub needs_location: bool,
 }
 
 impl Default for BalancerLimits {
@@ -50,6 +54,8 @@ impl Default for BalancerLimits {
             chunk_len_max: 500,
             chunks_max: 1,
             balancers_max: 10,
+            read_interval: Duration::from_mins(5),
+            needs_location: false,
         }
     }
 }

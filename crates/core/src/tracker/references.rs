@@ -51,6 +51,11 @@ impl<C: Ord + Clone, P: Ord + Clone> References<C, P> {
         self.children.get(parent).into_iter().flatten()
     }
 
+    /// How many children a parent has.
+    pub fn children_len(&self, parent: &P) -> usize {
+        self.children.get(parent).map_or(0, BTreeSet::len)
+    }
+
     /// Evidence that no child refers to a parent.
     pub fn drained(&self, parent: &P) -> Option<Drained<'_>> {
         (!self.children.contains_key(parent)).then(Drained::seen)
@@ -80,6 +85,7 @@ mod tests {
                     let held: Vec<u8> = held.map(|(child, _)| *child).collect();
                     let found: Vec<u8> = references.children(&parent).copied().collect();
                     prop_assert_eq!(references.drained(&parent).is_some(), held.is_empty());
+                    prop_assert_eq!(references.children_len(&parent), held.len());
                     prop_assert_eq!(found, held);
                 }
                 for (child, parents) in &book {
