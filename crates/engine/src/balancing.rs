@@ -1,5 +1,13 @@
 //! Load balancers: the port that a provider of them implements, and how addresses are sent to it.
 
+mod counts;
+mod driver;
+
+pub use self::{
+    counts::BalancerMetrics,
+    driver::{BalancerEngine, BalancerReports, BalancerView, ReleasedPods},
+};
+
 use std::{collections::BTreeMap, net::IpAddr};
 
 use bindery_core::{
