@@ -4,6 +4,7 @@
 //! Everything here is a function of the objects seen so far. This crate must *never* hold a client,
 //! read a clock, draw randomness or log.
 
+pub mod balancers;
 pub mod clusters;
 pub mod meta;
 pub mod reading;
