@@ -55,6 +55,8 @@ pub(crate) enum Tool {
     Skopeo,
     /// Gives pods of `bindery up` their addresses.
     Ip,
+    /// Rules of the kernel, by which load balancers forward.
+    Nft,
     /// The peer of a benchmark; no test needs it.
     ExternalDns,
     /// The sidecar of bindy, whose API ours has.
@@ -62,7 +64,7 @@ pub(crate) enum Tool {
 }
 
 /// Every program that `cargo xtask test` needs.
-pub(crate) const ALL: [Tool; 15] = [
+pub(crate) const ALL: [Tool; 16] = [
     Tool::Etcd,
     Tool::KubeApiserver,
     Tool::KubeControllerManager,
@@ -76,6 +78,7 @@ pub(crate) const ALL: [Tool; 15] = [
     Tool::PdnsSchema,
     Tool::Sqlite,
     Tool::Skopeo,
+    Tool::Nft,
     Tool::Ip,
     Tool::Bindcar,
 ];
@@ -133,6 +136,12 @@ enum Source {
     },
 }
 
+impl Source {
+    const fn debian(program: &'static str, package: &'static str) -> Self {
+        Self::Debian { program, package }
+    }
+}
+
 struct GoBuild {
     name: &'static str,
     /// The folder of a module of ours that requires it; none where its own will do.
@@ -179,46 +188,20 @@ impl Tool {
                 "kubectl",
                 "k8s.io/kubernetes/cmd/kubectl",
             )),
-            Self::Named => Source::Debian {
-                program: "named",
-                package: "bind9",
-            },
-            Self::Dig => Source::Debian {
-                program: "dig",
-                package: "bind9-dnsutils",
-            },
-            Self::Nsupdate => Source::Debian {
-                program: "nsupdate",
-                package: "bind9-dnsutils",
-            },
-            Self::NamedCheckconf => Source::Debian {
-                program: "named-checkconf",
-                package: "bind9-utils",
-            },
-            Self::Knotd => Source::Debian {
-                program: "knotd",
-                package: "knot",
-            },
-            Self::PdnsServer => Source::Debian {
-                program: "pdns_server",
-                package: "pdns-server",
-            },
-            Self::PdnsSchema => Source::Debian {
-                program: "/usr/share/pdns-backend-sqlite3/schema/schema.sqlite3.sql",
-                package: "pdns-backend-sqlite3",
-            },
-            Self::Sqlite => Source::Debian {
-                program: "sqlite3",
-                package: "sqlite3",
-            },
-            Self::Skopeo => Source::Debian {
-                program: "skopeo",
-                package: "skopeo",
-            },
-            Self::Ip => Source::Debian {
-                program: "ip",
-                package: "iproute2",
-            },
+            Self::Named => Source::debian("named", "bind9"),
+            Self::Dig => Source::debian("dig", "bind9-dnsutils"),
+            Self::Nsupdate => Source::debian("nsupdate", "bind9-dnsutils"),
+            Self::NamedCheckconf => Source::debian("named-checkconf", "bind9-utils"),
+            Self::Knotd => Source::debian("knotd", "knot"),
+            Self::PdnsServer => Source::debian("pdns_server", "pdns-server"),
+            Self::PdnsSchema => Source::debian(
+                "/usr/share/pdns-backend-sqlite3/schema/schema.sqlite3.sql",
+                "pdns-backend-sqlite3",
+            ),
+            Self::Sqlite => Source::debian("sqlite3", "sqlite3"),
+            Self::Skopeo => Source::debian("skopeo", "skopeo"),
+            Self::Ip => Source::debian("ip", "iproute2"),
+            Self::Nft => Source::debian("nft", "nftables"),
             Self::ExternalDns => Source::Go(GoBuild {
                 name: "external-dns",
                 module: None,
