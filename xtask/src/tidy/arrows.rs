@@ -31,6 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bindery-apiserver", &["bindery-http"]),
     ("bindery-nameserver", NAME_SERVER),
     ("bindery-bind", NAME_SERVER),
+    ("bindery-balancer", &["bindery-core", "bindery-engine"]),
     (
         "bindery-pods",
         &["bindery-bind", "bindery-core", "bindery-engine"],
@@ -59,6 +60,7 @@ const NAME_SERVER: &[&str] = &["bindery-core", "bindery-dns", "bindery-engine"];
 const LIBRARIES: &[&str] = &[
     "bindery-api",
     "bindery-apiserver",
+    "bindery-balancer",
     "bindery-bind",
     "bindery-core",
     "bindery-dns",
@@ -76,6 +78,7 @@ const EVERYTHING: &[&str] = &[
     "bindery",
     "bindery-api",
     "bindery-apiserver",
+    "bindery-balancer",
     "bindery-bind",
     "bindery-core",
     "bindery-dns",
