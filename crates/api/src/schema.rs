@@ -69,6 +69,11 @@ pub(crate) fn number<const MIN: u32, const MAX: u32>(_: &mut SchemaGenerator) ->
     json_schema!({ "type": "integer", "format": "int64", "minimum": MIN, "maximum": MAX })
 }
 
+/// What older manifests say and what is so anyway.
+pub(crate) fn only_true(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "boolean", "enum": [true] })
+}
+
 /// An IPv4 address. The format alone would let leading zeros and IPv4 inside IPv6 through.
 pub(crate) fn ipv4(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

@@ -52,6 +52,9 @@ impl StartRefusal {
     }
 }
 
+/// What runs in the place of bindcar.
+const STAND_IN: [&str; 2] = ["bindery", "sidecar"];
+
 /// What a container is started with, or why not.
 pub(crate) fn launch(
     container: &Container,
@@ -68,8 +71,11 @@ pub(crate) fn launch(
         .flatten()
         .chain(container.args.iter().flatten());
     let mut words: Vec<String> = words.map(|word| expanded(word, &given)).collect();
+    let image = container.image.as_deref().unwrap_or_default();
+    if words.is_empty() && is_bindcar(image) {
+        words.extend(STAND_IN.map(str::to_owned));
+    }
     if words.is_empty() {
-        let image = container.image.as_deref().unwrap_or_default();
         return Err(StartRefusal::create(format!(
             "container \"{}\" has no command; images are not pulled here, so what {image} would run is not known",
             container.name
@@ -94,6 +100,13 @@ pub(crate) fn launch(
             .as_deref()
             .map(|folder| mounts.apply(folder)),
     })
+}
+
+/// Whether an image is that of bindcar, whose API our sidecar has.
+fn is_bindcar(image: &str) -> bool {
+    let name = image.rsplit('/').next().unwrap_or_default();
+    let name = name.split(['@', ':']).next().unwrap_or_default();
+    name == "bindcar"
 }
 
 fn find(word: &str, programs: &Programs) -> Result<PathBuf, StartRefusal> {
@@ -350,6 +363,18 @@ mod tests {
             "{name: b, command: [bindery]}",
             "bindery is not on this machine",
         );
+        refused(
+            "{name: b, image: 'example.org:5000/team/bindcar-ui:v1'}",
+            "CreateContainerError: container \"b\" has no command",
+        );
+        for image in [
+            "bindcar",
+            "example.org:5000/team/bindcar:v1",
+            "bindcar@sha256:00",
+        ] {
+            let container = format!("{{name: b, image: '{image}'}}");
+            refused(&container, "bindery is not on this machine");
+        }
         refused(
             "{name: b, command: [named], readinessProbe: {exec: {command: [x]}}}",
             "the readinessProbe of container \"b\" cannot be run",

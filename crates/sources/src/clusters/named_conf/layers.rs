@@ -35,7 +35,7 @@ fn config(global: &Bind9Config, own: &Bind9Config) -> Bind9Config {
 }
 
 fn dnssec(global: &DnssecConfig, own: &DnssecConfig) -> DnssecConfig {
-    laid_over!(DnssecConfig, global, own; validation, signing with signing)
+    laid_over!(DnssecConfig, global, own; enabled, validation, signing with signing)
 }
 
 fn signing(global: &SigningConfig, own: &SigningConfig) -> SigningConfig {

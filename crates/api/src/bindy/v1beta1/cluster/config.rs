@@ -82,6 +82,11 @@ pub struct RateLimitConfig {
 #[derive(Deserialize, Serialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DnssecConfig {
+    /// Older manifests have it. named always serves what a zone is signed with, so that only true can be meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::only_true")]
+    pub enabled: Option<bool>,
+
     /// Whether answers of other zones are checked, where it resolves them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation: Option<bool>,
@@ -141,9 +146,9 @@ pub struct SigningConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_generate: Option<bool>,
 
-    /// The Secret that keys are copied to.
+    /// Whether keys are copied to a Secret.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub export_to_secret: Option<String>,
+    pub export_to_secret: Option<bool>,
 }
 
 /// Where the keys of signed zones come from.
