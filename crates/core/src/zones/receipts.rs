@@ -260,7 +260,11 @@ impl Zones {
             leader: zone.leader.clone(),
             followers: zone.fleet.states().collect(),
             mended: zone.losses.mended(),
-            fallen_from: zone.losses.floor().filter(|_| zone.losses.is_fallen()),
+            fallen_from: zone.losses.floor().filter(|floor| {
+                // A change that was read back may tell before the whole zone was read.
+                let is_older = zone.serial.is_some_and(|serial| floor.newer_than(serial));
+                is_older || zone.losses.is_fallen()
+            }),
         })
     }
 

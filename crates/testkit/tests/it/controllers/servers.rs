@@ -434,3 +434,62 @@ async fn nothing_is_written_when_nothing_happens() {
         assert_eq!(after, before, "{target}");
     }
 }
+
+/// The versions of these objects.
+async fn versions(bench: &Bench, targets: &[String]) -> Vec<Option<String>> {
+    let mut found = Vec::new();
+    for target in targets {
+        let object = bench.get(target).await;
+        found.push(object.and_then(|one| one.metadata.resource_version));
+    }
+    found
+}
+
+/// How many writes there were so far, of whomever: each has a version of its own.
+async fn writes(bench: &Bench) -> u64 {
+    let pods = api(&bench.client, "", "Pod");
+    let listed = pods.list(&ListParams::default()).await;
+    let version = listed.expect("the API answers").metadata.resource_version;
+    version
+        .and_then(|version| version.parse().ok())
+        .expect("a number")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_of_a_hundred_instances_stays_readable_and_a_change_writes_few_objects() {
+    let (bench, pods) = bench().await;
+    let spec = "spec: {primary: {replicas: 50}, secondary: {replicas: 50}}";
+    bench
+        .create(&CLUSTER.replace("spec:\n  primary: {replicas: 1}", spec))
+        .await;
+    let message = bench.until(CLUSTER_TARGET, "Ready", "+AllReady").await;
+    assert_eq!(message, "All 100 instances are ready");
+    bench.pass(Duration::from_secs(3)).await;
+    let object = bench.get(CLUSTER_TARGET).await.expect("it is there");
+    let size = object.data["status"].to_string().len();
+    assert!(size < 64 * 1024, "a status of {size} bytes");
+
+    // One pod fails: its instance and the cluster say so, once, and nobody else writes anything.
+    let names = (0..50).flat_map(|one| ["primary", "secondary"].map(|role| (role, one)));
+    let mut targets = vec![CLUSTER_TARGET.to_owned()];
+    targets.extend(names.map(|(role, one)| format!("Bind9Instance/prod-{role}-{one}")));
+    let before = versions(&bench, &targets).await;
+    let count = writes(&bench).await;
+    let pod = "default/prod-primary-7-0".to_owned();
+    pods.lock().unready.insert(pod);
+    let message = bench
+        .until(CLUSTER_TARGET, "Ready", "-PartiallyReady")
+        .await;
+    assert_eq!(message, "99/100 instances are ready");
+    bench.pass(Duration::from_secs(3)).await;
+    let after = versions(&bench, &targets).await;
+    let changed = targets.iter().zip(before.iter().zip(&after));
+    let changed: Vec<&String> = changed
+        .filter(|(_, (before, after))| before != after)
+        .map(|(target, _)| target)
+        .collect();
+    assert_eq!(changed, [CLUSTER_TARGET, "Bind9Instance/prod-primary-7"]);
+    // That of the pod is one of them.
+    let count = writes(&bench).await - count;
+    assert!(count <= 5, "{count} writes");
+}

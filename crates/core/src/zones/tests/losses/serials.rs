@@ -77,6 +77,38 @@ fn while_a_server_is_behind_what_it_had_the_receipt_says_what_that_was() {
     assert_eq!(told.last(), Some(&None), "{told:?}");
 }
 
+/// Some sets are read back after a change long before the whole zone is.
+#[test]
+fn a_serial_that_went_back_is_never_told_without_the_one_before() {
+    let mut world = World::new();
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    let older = world.server[&name(ZONE)].clone();
+    for _ in 0..5 {
+        world.write(THEIRS);
+    }
+    world.pass(Duration::from_mins(1));
+    let before = world.serial();
+    world.server.insert(name(ZONE), older);
+    world.zones.declare(declare("api", 1, API, ""));
+    let mut is_told = false;
+    for _ in 0..20 {
+        for zone in world.zones.take_work() {
+            while let Some(step) = world.zones.next_step(&zone, world.now) {
+                let completion = world.carry_out(&zone, step);
+                world.zones.complete(&zone, completion, world.now);
+                let event = world.zones.zone_event(&zone).expect("the zone is known");
+                if event.serial.is_some_and(|serial| before.newer_than(serial)) {
+                    assert_eq!(event.fallen_from, Some(before));
+                    is_told = true;
+                }
+            }
+        }
+    }
+    assert!(is_told, "it went back");
+}
+
 #[test]
 fn changes_on_the_way_up_do_not_pass_for_the_serial_that_no_status_told() {
     let mut world = World::new();
