@@ -64,6 +64,11 @@ impl Propagation {
     fn is_empty(&self) -> bool {
         self.whole.is_none() && self.sets.is_empty()
     }
+
+    /// Whether nothing waits for a server in rotation.
+    fn is_done(&self) -> bool {
+        !self.is_opening() && self.passed == self.order.len()
+    }
 }
 
 impl Zone {
@@ -98,6 +103,24 @@ impl Zone {
         }
         // Where nobody in rotation is waited for, it is served at once.
         let _served = self.arrived();
+    }
+
+    /// A server in rotation is late. Where it had been waited for, it lost what it had, and what it has is as
+    /// old as if it had never been given any of it.
+    fn wait_again(&mut self) {
+        let Some(serial) = self.serial else {
+            return;
+        };
+        let propagation = &mut self.propagation;
+        let is_lost = |serial: Serial| !self.fleet.has(serial);
+        if !is_lost(serial) || !(propagation.is_done() || propagation.reached.is_some_and(is_lost))
+        {
+            return;
+        }
+        *propagation = Propagation {
+            whole: Some(serial),
+            ..Propagation::default()
+        };
     }
 
     /// The sets that every server in rotation has now, or that no server has any longer as they were; and
@@ -293,6 +316,9 @@ impl Zones {
         let late = zone.fleet.lateness(&pace, now, zone.serial);
         if late == zone.propagation.late {
             return;
+        }
+        if late.is_some() {
+            zone.wait_again();
         }
         zone.propagation.late = late;
         let waiting: Vec<RecordKey> = zone.propagation.sets.keys().cloned().collect();

@@ -201,3 +201,20 @@ fn a_zone_of_an_earlier_run_is_read_before_it_goes() {
     let event = world.zones.event(&object("www")).expect("it is gone");
     assert_eq!(event.withdrawal, Withdrawal::Done);
 }
+
+#[test]
+fn what_a_server_in_rotation_lost_and_does_not_get_again_is_not_served() {
+    let mut world = with_followers(&[ServerRole::Secondary]);
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
+    world.serials.insert(server(1), Ok(Serial(6)));
+    world.pass(Duration::from_secs(10));
+    let status = world.status("www");
+    assert!(matches!(status, ClaimStatus::Lagging(_)), "{status:?}");
+    world.serials.clear();
+    world.pass(Duration::from_secs(10));
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
+    assert_eq!(state(&world), ZoneState::Ready);
+}
