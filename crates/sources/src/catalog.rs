@@ -243,6 +243,11 @@ impl Catalog {
             .map(|entry| &entry.meta.object)
     }
 
+    /// Every object that declares a zone of this name, active or not.
+    pub fn namesakes(&self, zone: &Name) -> impl Iterator<Item = &Id> {
+        self.zones.namesakes(zone)
+    }
+
     /// The name that a record object declares, as its author wrote it.
     #[must_use]
     pub fn record_name(&self, object: &ObjectRef) -> Option<&str> {

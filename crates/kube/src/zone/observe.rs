@@ -66,6 +66,19 @@ pub(super) enum Successor {
     Pending,
 }
 
+/// What another object, which has the zone or had it last, tells of its serials.
+fn told_by_another(object: &Id, zone: &ZoneKey, state: &State) -> Option<SerialFloor> {
+    let others = state.catalog.namesakes(&zone.name);
+    let mut others = others.filter(|other| *other != object);
+    others.find_map(|other| {
+        let view = state.catalog.zone(other)?;
+        let mut zones = view.key().into_iter().chain(view.meta.owned_zones());
+        let has_no_other = zones.all(|one| one == *zone);
+        let told = state.serials.get(other).copied();
+        told.filter(|_| has_no_other)
+    })
+}
+
 /// Looks at a zone object; `None` where it is gone.
 pub(super) fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Observed> {
     let view = state.catalog.zone(object)?;
@@ -94,6 +107,8 @@ pub(super) fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Obser
     // While an object has several zones, nobody knows whose serials its status tells.
     let is_only = zones.len() == 1 && zone.as_ref().is_some_and(|zone| zones.contains(zone));
     let told = state.serials.get(object).copied();
+    let told = told.filter(|_| is_only || zones.is_empty());
+    let told = told.or_else(|| told_by_another(object, zone.as_ref()?, state));
     let is_new = zone
         .as_ref()
         .is_none_or(|zone| progress.begun.contains(zone));
@@ -106,7 +121,7 @@ pub(super) fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Obser
         }
     });
     Some(Observed {
-        serial_floor: match told.filter(|_| is_only) {
+        serial_floor: match told {
             Some(told) => told,
             None if is_new => SerialFloor::New,
             None => SerialFloor::Untold,

@@ -250,3 +250,30 @@ async fn a_zone_whose_heir_goes_without_a_trace_is_not_left_behind() {
     bench.until_gone("DNSZone/example").await;
     assert!(bench.server.content(&name("example.com")).is_none());
 }
+
+/// The status of the one that had the zone is all that is left of its serial.
+#[tokio::test(start_paused = true)]
+async fn a_zone_that_another_object_takes_over_goes_on_from_its_serial() {
+    let mut bench = Bench::managed().await;
+    bench.create(ZONE).await;
+    for index in 0..4 {
+        let name = format!("name: www{index},");
+        bench.create(&WWW.replacen("name: www,", &name, 2)).await;
+        bench.until_ready(&format!("ARecord/www{index}")).await;
+    }
+    let second = ZONE.replace("name: example,", "name: second,");
+    bench.create(&second).await;
+    bench
+        .until("DNSZone/second", "Ready", "-DuplicateZone")
+        .await;
+    bench.settle().await;
+    let zone = name("example.com");
+    let before = bench.server.content(&zone).expect("it is served").serial;
+    bench.crash().await;
+    bench.server.lose_zone(&zone);
+    bench.delete("DNSZone/example").await;
+    bench.start();
+    bench.until_ready("DNSZone/second").await;
+    let after = bench.server.content(&zone).expect("it is served").serial;
+    assert!(after.newer_than(before), "{after} after {before}");
+}
