@@ -224,8 +224,11 @@ impl Balancers {
         let mut all: BTreeSet<IpAddr> = addresses.iter().copied().collect();
         all.extend(self.book.addresses_in(key));
         self.set_endpoints(key, None);
-        // A process before this one may have made the gateway for it.
-        self.want_gateway(&GroupOwner::Egress(Arc::clone(label)));
+        // A process before this one may have made the gateway for it. Of a pod that lost its label nobody
+        // knows which it was; the periodic look finds it.
+        if !label.is_empty() {
+            self.want_gateway(&GroupOwner::Egress(Arc::clone(label)));
+        }
         let gateway = BalancerKey::Egress(Arc::clone(label));
         self.leaving.add(key, gateway, all);
         self.look_at_pod(key);

@@ -5,6 +5,7 @@
 //! day: the engine writes DNS, `bindery-sources` decides, and the time of day comes through [`Clock`]. How
 //! long something takes is measured with Tokio's clock, which the simulation moves.
 
+mod balancers;
 mod cluster;
 mod context;
 mod deletions;
@@ -24,6 +25,7 @@ mod zone;
 
 mod controllers;
 
+pub use balancers::{BalancerControllers, BalancersHandle};
 pub use context::{Clock, GroupConfig, Management, Settings};
 pub use controllers::{Controllers, Handle, Task};
 pub use lease::{LeaseHolder, LeaseSettings, LeaseState};

@@ -4,6 +4,7 @@
 //! its seed. It must *never* be linked into the `bindery` binary.
 
 pub mod api;
+mod balancer;
 pub mod fuzz;
 pub mod nameserver;
 mod oracle;
@@ -11,5 +12,6 @@ pub mod sim;
 pub mod user;
 pub mod weather;
 
+pub use balancer::{FakeBalancers, FakeLoadBalancer};
 pub use nameserver::{FakeNameServer, Fate, Faultless, Faults, Operation};
 pub use weather::{Crashes, Random, Weather};

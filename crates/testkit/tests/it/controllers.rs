@@ -1,5 +1,6 @@
 //! Whole controllers over the embedded API and a name server in memory.
 
+mod balancers;
 mod bench;
 mod clusters;
 mod crowd;

@@ -15,7 +15,7 @@ use bindery_engine::{Engine, Servers};
 use bindery_kube::{
     Clock, Controllers, Handle, Management, Replica, ServerControllers, ServerSettings, Settings,
 };
-use bindery_testkit::FakeNameServer;
+use bindery_testkit::{FakeLoadBalancer, FakeNameServer};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode};
@@ -47,6 +47,8 @@ pub(super) struct Bench {
     pub(super) kinds: &'static Kinds,
     /// The pods of name servers, where these are declared as objects.
     pub(super) pods: Option<FakePods>,
+    /// Who gives load balancers, where somebody does.
+    pub(super) balancer: Option<FakeLoadBalancer>,
     process: Option<Process>,
     _api: EmbeddedApi,
 }
@@ -140,6 +142,7 @@ impl Bench {
             namespaces: Vec::new(),
             kinds: &KINDS,
             pods: None,
+            balancer: None,
             process: None,
             _api: api,
         }
@@ -179,6 +182,9 @@ impl Bench {
                 tasks.spawn(task);
             }
             tasks.spawn(pods.clone().run(self.client.clone()));
+        }
+        if let Some(provider) = &self.balancer {
+            super::balancers::start(self.seen.clone(), provider, &stop, &mut tasks);
         }
         let controllers = Controllers {
             client: self.seen.clone(),
@@ -376,7 +382,8 @@ impl Bench {
         let (group, version) = match kind {
             "DNSEndpoint" => ("externaldns.k8s.io", "v1alpha1"),
             "Beacon" => ("test.bindery.dev", "v1"),
-            "ConfigMap" => ("", "v1"),
+            "ConfigMap" | "Service" | "Pod" | "Node" => ("", "v1"),
+            "EndpointSlice" => ("discovery.k8s.io", "v1"),
             _ => ("bindy.firestoned.io", "v1beta1"),
         };
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
@@ -395,7 +402,7 @@ impl Bench {
     fn place(&self, namespace: &str, resource: &ApiResource) -> Api<DynamicObject> {
         let client = self.client.clone();
         match resource.kind.as_str() {
-            "Beacon" | "CustomResourceDefinition" | "Bind9GlobalCluster" => {
+            "Beacon" | "CustomResourceDefinition" | "Bind9GlobalCluster" | "Node" => {
                 Api::all_with(client, resource)
             }
             _ => Api::namespaced_with(client, namespace, resource),
@@ -498,7 +505,7 @@ impl Service<Request<kube::client::Body>> for Refusing {
     }
 }
 
-async fn poll<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> Option<T> {
+pub(super) async fn poll<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> Option<T> {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     let mut ticks = tokio::time::interval(Duration::from_millis(50));
     while tokio::time::Instant::now() < deadline {
