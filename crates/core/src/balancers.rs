@@ -308,7 +308,7 @@ impl Balancers {
         let refused = self.refused.children(key).filter_map(why);
         BalancerReport {
             key: key.clone(),
-            phase: balancer.map_or(Phase::Gone, |one| one.lifecycle.phase()),
+            phase: self.phase(key),
             frontage: balancer
                 .filter(|one| one.stands)
                 .map(|one| one.frontage.clone())
@@ -323,6 +323,13 @@ impl Balancers {
             ),
             is_orphan: balancer.is_some_and(|one| one.is_orphan),
         }
+    }
+
+    /// Where a balancer is in its life.
+    #[must_use]
+    pub fn phase(&self, key: &BalancerKey) -> Phase {
+        let balancer = self.parents.get(key);
+        balancer.map_or(Phase::Gone, |one| one.lifecycle.phase())
     }
 
     /// Every balancer that is known.

@@ -4,7 +4,7 @@ mod counts;
 mod driver;
 
 pub use self::{
-    counts::BalancerMetrics,
+    counts::{AddressAct, BalancerMetrics, BalancerOperation},
     driver::{BalancerEngine, BalancerReports, BalancerView, ReleasedPods},
 };
 

@@ -10,8 +10,9 @@ use std::{
 use bindery_core::{
     Fault, FaultKind,
     balancers::{
-        BalancerDeclaration, BalancerEnd, BalancerKey, BalancerNews, BalancerReport, BalancerStep,
-        BalancerTimes, BalancerWork, Balancers, EndpointGroup, EndpointsKey, GroupOwner,
+        AddressChange, AddressOutcome, BalancerDeclaration, BalancerEnd, BalancerKey, BalancerNews,
+        BalancerReport, BalancerStep, BalancerTimes, BalancerWork, Balancers, EndpointGroup,
+        EndpointsKey, GroupOwner,
     },
     tracker::Phase,
 };
@@ -19,7 +20,7 @@ use futures::future::BoxFuture;
 use tokio::{sync::oneshot, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{BalancerMetrics, LoadBalancer, send_addresses};
+use super::{AddressAct, BalancerMetrics, BalancerOperation, LoadBalancer, send_addresses};
 use crate::{
     fence::Fence,
     machine::{Driver, Machine},
@@ -105,6 +106,7 @@ impl BalancerEngine {
             provider,
             fence,
             known: BTreeMap::new(),
+            waiting: BTreeMap::new(),
         };
         let stop = stop.clone();
         let run = async move {
@@ -234,6 +236,8 @@ struct BalancerDriver {
     fence: Fence,
     /// The addresses that balancers had before this process, until everything was told.
     known: BTreeMap<BalancerKey, Vec<IpAddr>>,
+    /// Since when endpoints of balancers that do not stand yet wait.
+    waiting: BTreeMap<BalancerKey, Instant>,
 }
 
 /// What came from outside.
@@ -245,7 +249,9 @@ enum Arrival {
 /// What is kept beside a step on its way.
 struct BalancerTicket {
     began: Instant,
-    operation: &'static str,
+    operation: BalancerOperation,
+    /// What happens to each address.
+    acts: BTreeMap<IpAddr, AddressAct>,
 }
 
 impl BalancerDriver {
@@ -287,6 +293,25 @@ impl BalancerDriver {
         }
     }
 
+    /// Notes how long what waits for a balancer waited.
+    fn note_waiting(&mut self, report: &BalancerReport) {
+        match report.phase {
+            Phase::NotStarted | Phase::CreationInProgress => {
+                let since = self.waiting.entry(report.key.clone());
+                since.or_insert_with(Instant::now);
+            }
+            Phase::Created | Phase::UpdateInProgress => {
+                if let Some(since) = self.waiting.remove(&report.key) {
+                    let waited = since.elapsed();
+                    self.shared.metrics.buffer_seconds.observe_duration(waited);
+                }
+            }
+            Phase::DeletionPending | Phase::DeletionInProgress | Phase::Gone => {
+                self.waiting.remove(&report.key);
+            }
+        }
+    }
+
     fn note_known(&mut self, key: &BalancerKey, previous: &[IpAddr]) {
         if !previous.is_empty() {
             self.known.insert(key.clone(), previous.to_vec());
@@ -300,13 +325,14 @@ impl Driver<Balancers> for BalancerDriver {
 
     fn begin(
         &mut self,
-        _: &Balancers,
+        machine: &Balancers,
         _: &BalancerWork,
         step: BalancerStep,
     ) -> Option<(BalancerTicket, BoxFuture<'static, BalancerEnd>)> {
         let ticket = BalancerTicket {
             began: Instant::now(),
-            operation: operation(&step),
+            operation: operation(machine, &step),
+            acts: acts(&step),
         };
         let (provider, fence) = (Arc::clone(&self.provider), self.fence.clone());
         let work = async move { carry_out(&*provider, &fence, step).await };
@@ -319,9 +345,16 @@ impl Driver<Balancers> for BalancerDriver {
         (work, end): (&BalancerWork, &BalancerEnd),
         ticket: BalancerTicket,
     ) -> bool {
-        let BalancerTicket { began, operation } = ticket;
+        let BalancerTicket {
+            began,
+            operation,
+            acts,
+        } = ticket;
         let duration = began.elapsed();
         self.shared.metrics.count(operation, end, duration);
+        if let BalancerEnd::Bound(outcomes) = end {
+            self.shared.metrics.count_addresses(outcomes, &acts);
+        }
         tell_step(work, operation, end, duration);
         true
     }
@@ -348,6 +381,9 @@ impl Driver<Balancers> for BalancerDriver {
 
     fn tell(&mut self, news: BalancerNews) {
         let BalancerNews { reports, released } = news;
+        for report in &reports {
+            self.note_waiting(report);
+        }
         let mut view = self.shared.view();
         for report in reports {
             if report.phase == Phase::Gone {
@@ -363,13 +399,31 @@ impl Driver<Balancers> for BalancerDriver {
     }
 }
 
-fn operation(step: &BalancerStep) -> &'static str {
+fn operation(machine: &Balancers, step: &BalancerStep) -> BalancerOperation {
     match step {
-        BalancerStep::Ensure { .. } => "ensure",
-        BalancerStep::Remove(_) => "delete",
-        BalancerStep::Bind(_) => "locations",
-        BalancerStep::Read => "read",
+        BalancerStep::Ensure { key, .. } if machine.phase(key) == Phase::CreationInProgress => {
+            BalancerOperation::Create
+        }
+        BalancerStep::Ensure { .. } => BalancerOperation::Update,
+        BalancerStep::Remove(_) => BalancerOperation::Delete,
+        BalancerStep::Bind(_) => BalancerOperation::Locations,
+        BalancerStep::Read => BalancerOperation::Read,
     }
+}
+
+fn acts(step: &BalancerStep) -> BTreeMap<IpAddr, AddressAct> {
+    let BalancerStep::Bind(changes) = step else {
+        return BTreeMap::new();
+    };
+    let act = |change: &AddressChange| {
+        let act = match (change.stood.is_empty(), change.wanted.is_empty()) {
+            (true, false) => AddressAct::Add,
+            (_, true) => AddressAct::Remove,
+            (false, false) => AddressAct::Update,
+        };
+        (change.address, act)
+    };
+    changes.iter().map(act).collect()
 }
 
 /// Carries out a step; what takes too long may have been done.
@@ -411,11 +465,9 @@ async fn carry_out(provider: &dyn LoadBalancer, fence: &Fence, step: BalancerSte
         }
         BalancerStep::Bind(changes) => {
             let failed = |fault: &Fault| {
-                let outcome = |change: &bindery_core::balancers::AddressChange| {
-                    bindery_core::balancers::AddressOutcome {
-                        address: change.address,
-                        result: Err(fault.clone()),
-                    }
+                let outcome = |change: &AddressChange| AddressOutcome {
+                    address: change.address,
+                    result: Err(fault.clone()),
                 };
                 changes.iter().map(outcome).collect()
             };
@@ -432,7 +484,12 @@ async fn carry_out(provider: &dyn LoadBalancer, fence: &Fence, step: BalancerSte
     }
 }
 
-fn tell_step(work: &BalancerWork, operation: &'static str, end: &BalancerEnd, duration: Duration) {
+fn tell_step(
+    work: &BalancerWork,
+    operation: BalancerOperation,
+    end: &BalancerEnd,
+    duration: Duration,
+) {
     let fault = match end {
         BalancerEnd::Ensured(result) => result.as_ref().err(),
         BalancerEnd::Removed(result) => result.as_ref().err(),
@@ -447,6 +504,8 @@ fn tell_step(work: &BalancerWork, operation: &'static str, end: &BalancerEnd, du
         BalancerWork::Addresses | BalancerWork::Holdings => String::new(),
     };
     let seconds = duration.as_secs_f64();
+    let is_read = operation == BalancerOperation::Read;
+    let operation = operation.as_str();
     match fault {
         Some(fault) => {
             let (kind, why) = (fault.kind.as_str(), &*fault.message);
@@ -459,7 +518,7 @@ fn tell_step(work: &BalancerWork, operation: &'static str, end: &BalancerEnd, du
                 "the provider of load balancers did not do what was asked"
             );
         }
-        None if operation == "read" => {
+        None if is_read => {
             tracing::debug!(operation, duration = seconds, "the provider was read");
         }
         None => {

@@ -128,7 +128,11 @@ async fn a_balancer_is_made_told_and_taken_back() {
     engine.retire(key.clone());
     report_in(&engine, Phase::Gone).await;
     assert_eq!(engine.report(&key), None);
-    assert_eq!(engine.metrics().operations()[&("ensure", "success")], 1);
+    let counts = engine.metrics().operations();
+    assert_eq!(counts[&(BalancerOperation::Create, "success")], 1);
+    assert_eq!(counts[&(BalancerOperation::Delete, "success")], 1);
+    let waited = engine.metrics().buffer_seconds.distribution();
+    assert_eq!(waited.count, 1);
     stop.cancel();
     running.await.expect("it ends");
 }
@@ -152,6 +156,9 @@ async fn a_pod_is_released_after_its_address_left() {
     assert_eq!(released, key);
     assert!(lock(&provider.holdings).addresses.is_empty());
     report_in(&engine, Phase::Gone).await;
+    let synced = engine.metrics().addresses();
+    assert_eq!(synced[&AddressAct::Add], 1);
+    assert_eq!(synced[&AddressAct::Remove], 1);
     assert_eq!(*lock(&provider.holdings), Holdings::default());
     stop.cancel();
     running.await.expect("it ends");
@@ -170,7 +177,9 @@ async fn a_provider_that_hangs_holds_up_nobody_for_ever() {
     report_in(&engine, Phase::Created).await;
     engine.retire(key);
     report_in(&engine, Phase::Gone).await;
-    assert_eq!(engine.metrics().operations()[&("delete", "lost")], 1);
+    let counts = engine.metrics().operations();
+    assert_eq!(counts[&(BalancerOperation::Delete, "lost")], 1);
+    assert_eq!(engine.metrics().retries()[&BalancerOperation::Delete], 1);
     stop.cancel();
     running.await.expect("it ends");
 }
