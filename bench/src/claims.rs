@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use bindery_core::guard::WritePolicy;
 use bindery_core::zones::{
-    ClaimStatus, Going, Hosting, Limits, SerialFloor, Tenancy, ZoneDeclaration, ZoneState,
+    ClaimStatus, Going, Hosting, Limits, SerialFloor, Signing, Tenancy, ZoneDeclaration, ZoneState,
 };
 use bindery_core::{
     Adoption, Claim, Declaration, Group, Id, Kind, Name, ObjectRef, Ownership, Record, RecordData,
@@ -106,6 +106,7 @@ async fn open(engine: &Engine, apex: &Name) -> Result<()> {
         serial_floor: SerialFloor::New,
         going: None,
         servers: None,
+        signing: Signing::default(),
         noted: None,
     };
     engine.declare_zone(&Group::UNNAMED, declaration);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bindery_core::selector::Selector;
-use bindery_core::zones::Tenancy;
+use bindery_core::zones::{SigningPolicy, Tenancy};
 use bindery_core::{Name, Problem, Record, RecordData};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -40,8 +40,8 @@ pub struct DesiredZone {
     pub clusters: Box<[(&'static str, String)]>,
     /// What stands for the instances that it selects by their labels.
     pub selection: Option<Box<str>>,
-    /// Fields that it sets and that this version does not act on.
-    pub ignored: Box<[&'static str]>,
+    /// By which policy it is to be signed.
+    pub signing: SigningPolicy,
     /// Fields that it sets and that are acted on only where Bindery serves the zone.
     pub hosted_only: Box<[&'static str]>,
 }
@@ -123,7 +123,7 @@ fn desired_zone(spec: Value) -> Result<DesiredZone, Box<[Problem]>> {
         tenancy: zone.tenancy,
         clusters: zone.clusters.into(),
         selection: zone.selection.map(Into::into),
-        ignored: zone.ignored.into(),
+        signing: zone.signing,
         hosted_only: zone.hosted_only.into(),
         name: zone.name,
         ttl: zone.ttl,

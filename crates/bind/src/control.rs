@@ -138,6 +138,14 @@ impl Control {
         }
     }
 
+    /// Has it sign a zone by a policy; nothing where it does.
+    ///
+    /// # Cancellation
+    /// If dropped, it may do so.
+    pub(super) async fn sign(&self, zone: &Name, policy: &str) -> Result<(), ControlFault> {
+        self.channel.lock().await.sign(zone, policy).await
+    }
+
     /// Ends what is under way and refuses what comes: the folder is about to be another's.
     pub(super) async fn close(&self) {
         self.channel.lock().await.closed = true;
@@ -259,6 +267,29 @@ impl Channel {
         }
     }
 
+    async fn sign(&mut self, zone: &Name, policy: &str) -> Result<(), ControlFault> {
+        let shown = self.ask(&zones::show_command(zone)).await?;
+        if zones::is_signed_by(&shown, policy) {
+            return Ok(());
+        }
+        let statement = zones::signed_statement(zone, &self.role, &self.key_name, policy);
+        if !self.listed.contains(zone) {
+            return self.command(&zones::change_command(&statement)).await;
+        }
+        // What is changed by a command is not kept of a zone that its configuration has.
+        let before = self.listed.clone();
+        let mut changed = before.clone();
+        changed.insert(zone, statement);
+        self.write_list(changed).await?;
+        match self.command("reconfig").await {
+            Err(fault) if fault.is_refusal() => {
+                self.write_list(before).await?;
+                Err(fault)
+            }
+            done => done,
+        }
+    }
+
     async fn remove_all(&mut self, removing: Vec<Wish>) {
         let is_listed = |wish: &Wish| self.listed.contains(&wish.zone);
         let (listed, alone): (Vec<_>, Vec<_>) = removing.into_iter().partition(is_listed);
@@ -291,11 +322,16 @@ impl Channel {
     }
 
     async fn command(&mut self, command: &str) -> Result<(), ControlFault> {
+        self.ask(command).await.map(drop)
+    }
+
+    /// Has it answer a command.
+    async fn ask(&mut self, command: &str) -> Result<String, ControlFault> {
         if self.closed {
             return Err(ControlFault::Ended);
         }
-        let done = self.rndc.command(command).await;
-        done.map(drop).map_err(ControlFault::Command)
+        let said = self.rndc.command(command).await;
+        said.map_err(ControlFault::Command)
     }
 
     async fn write_list(&mut self, list: Listed) -> Result<(), ControlFault> {

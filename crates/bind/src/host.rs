@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bindery_core::zones::{SigningAnswer, SigningPolicy};
 use bindery_core::{Fault, FaultKind, Name, Record};
 use bindery_dns::Server;
 use bindery_engine::ports::{NameServer, ZoneHost};
@@ -31,6 +32,9 @@ const LOAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// each look costs `named` as much as a fifth of a zone.
 const LOAD_POLL_MIN: Duration = Duration::from_millis(30);
 const LOAD_POLL_MAX: Duration = Duration::from_millis(60);
+
+/// The policy by which `named` takes keys and signatures out of a zone.
+const INSECURE: &str = "insecure";
 
 /// Files that are written at a time: enough to keep a disk busy, and few threads.
 const WRITES_MAX: usize = 8;
@@ -240,6 +244,28 @@ impl Host {
         }
     }
 
+    async fn sign_zone(&self, zone: &Name, policy: &SigningPolicy) -> Result<SigningAnswer, Fault> {
+        let _turn = self.inner.locks.take(zone).await;
+        let policy = match (policy, &self.inner.role) {
+            (SigningPolicy::Unsaid, _) => return Ok(SigningAnswer::Done),
+            (_, Replication::Secondary { .. }) => return Ok(SigningAnswer::Unsupported),
+            (SigningPolicy::Unsigned, Replication::Primary { .. }) => INSECURE,
+            (SigningPolicy::Named(policy), Replication::Primary { .. }) => policy,
+        };
+        if !zones::is_policy_name(policy) {
+            let said = "a policy has letters, digits, `.`, `-` and `_` only".to_owned();
+            return Ok(SigningAnswer::NoPolicy(said));
+        }
+        match self.inner.control.sign(zone, policy).await {
+            Ok(()) => Ok(SigningAnswer::Done),
+            // It has the zone, so what it does not find is the policy.
+            Err(fault) if fault.reason() == Some(RndcReason::NotFound) => {
+                Ok(SigningAnswer::NoPolicy(fault.to_string()))
+            }
+            Err(fault) => Err(self.control_fault(zone, "sign", &fault)),
+        }
+    }
+
     async fn remove_zone(&self, zone: &Name) -> Result<(), Fault> {
         let _turn = self.inner.locks.take(zone).await;
         self.drop_zone(zone).await
@@ -335,6 +361,14 @@ impl ZoneHost for Host {
 
     fn refresh<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(self.refresh_zone(zone))
+    }
+
+    fn sign<'a>(
+        &'a self,
+        zone: &'a Name,
+        policy: &'a SigningPolicy,
+    ) -> BoxFuture<'a, Result<SigningAnswer, Fault>> {
+        Box::pin(self.sign_zone(zone, policy))
     }
 
     fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bindery_core::zones::{SigningAnswer, SigningPolicy};
 use bindery_core::{Fault, Name, Record};
 use bindery_engine::ports::ZoneHost;
 use futures::future::BoxFuture;
@@ -127,6 +128,15 @@ impl ZoneHost for SupervisedHost {
     fn refresh<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
         let host = self.now();
         Box::pin(async move { host.refresh(zone).await })
+    }
+
+    fn sign<'a>(
+        &'a self,
+        zone: &'a Name,
+        policy: &'a SigningPolicy,
+    ) -> BoxFuture<'a, Result<SigningAnswer, Fault>> {
+        let host = self.now();
+        Box::pin(async move { host.sign(zone, policy).await })
     }
 
     fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {

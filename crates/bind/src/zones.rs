@@ -116,6 +116,41 @@ pub(super) fn statement(zone: &Name, role: &Replication, key: &str) -> String {
     )
 }
 
+/// The same of a primary that signs its zone by a policy. It is signed in place: an update and its signatures
+/// are one change with one serial.
+pub(super) fn signed_statement(zone: &Name, role: &Replication, key: &str, policy: &str) -> String {
+    let plain = statement(zone, role, key);
+    let open = plain.strip_suffix(" };").unwrap_or(&plain);
+    format!("{open} {} }};", signing(policy))
+}
+
+/// The clauses that have a zone signed by a policy.
+fn signing(policy: &str) -> String {
+    format!("dnssec-policy \"{policy}\"; inline-signing no;")
+}
+
+/// Whether a zone is signed by this policy, by what `named` shows of it.
+pub(super) fn is_signed_by(shown: &str, policy: &str) -> bool {
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    words.join(" ").contains(&signing(policy))
+}
+
+/// Whether a text can be the name of a policy; nothing else becomes configuration.
+pub(super) fn is_policy_name(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    (1..=63).contains(&text.len()) && text.bytes().all(is_plain)
+}
+
+/// The control command that changes a zone's statement.
+pub(super) fn change_command(statement: &str) -> String {
+    format!("mod{statement}")
+}
+
+/// The control command that shows a zone's statement.
+pub(super) fn show_command(zone: &Name) -> String {
+    format!("showzone {}", quoted(zone))
+}
+
 /// The control command that has a secondary look for news.
 pub(super) fn refresh_command(zone: &Name) -> String {
     format!("refresh {}", quoted(zone))
@@ -157,6 +192,23 @@ pub fn quoted(zone: &Name) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_policy_stands_in_the_statement_and_is_found_in_what_named_shows() {
+        let zone = Name::parse("example.com").unwrap();
+        let role = Replication::default();
+        let signed = signed_statement(&zone, &role, "k", "default");
+        assert!(
+            signed.ends_with(r#" dnssec-policy "default"; inline-signing no; };"#),
+            "{signed}"
+        );
+        assert!(is_signed_by(&signed, "default") && !is_signed_by(&signed, "defaul"));
+        assert!(!is_signed_by(&statement(&zone, &role, "k"), "default"));
+        assert!(is_policy_name("default") && is_policy_name("my-policy.2"));
+        for bad in ["", "a b", "a\"; }", "a;", &"a".repeat(64)] {
+            assert!(!is_policy_name(bad), "{bad}");
+        }
+    }
 
     #[test]
     fn nothing_in_a_name_gets_out_of_its_quotes() {

@@ -50,6 +50,8 @@ vocabulary! {
         Degraded,
         /// A plan that would remove too much is held (zones; absent where none is).
         Guarded,
+        /// All of the zone is signed (zones that are, or are to be).
+        Signed,
         /// The object's endpoints are valid and have a zone (`DNSEndpoint`).
         Accepted,
         /// The object's endpoints are served (`DNSEndpoint`).
@@ -92,6 +94,12 @@ vocabulary! {
         Invalid,
         /// The kind or type is known but not published by this version.
         Unsupported,
+        /// All of the zone is signed.
+        Signed,
+        /// The server has no DNSSEC policy of that name.
+        PolicyNotFound,
+        /// More than one primary has the zone, and each would sign it with keys of its own.
+        SeveralPrimaries,
         /// The name server cannot be reached.
         ServerUnreachable,
         /// The name server refuses what it is asked for.
@@ -195,6 +203,8 @@ impl Reason {
             | Self::NoMatchingZone
             | Self::Invalid
             | Self::Unsupported
+            | Self::PolicyNotFound
+            | Self::SeveralPrimaries
             | Self::ConfigurationInvalid
             | Self::NoAddressPool
             | Self::AddressPoolUsedUp
@@ -246,6 +256,7 @@ impl Reason {
             | Self::ConfigurationValid
             | Self::MinimumReplicasAvailable
             | Self::ZoneTransferComplete
+            | Self::Signed
             | Self::ClustersReady => Stage::Status,
         }
     }

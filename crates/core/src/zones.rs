@@ -19,6 +19,7 @@ mod planning;
 mod protocol;
 mod receipts;
 mod servers;
+mod signing;
 mod steps;
 
 #[cfg(test)]
@@ -62,6 +63,7 @@ pub use self::{
     },
     receipts::{ClaimReceipt, ClaimStatus, Receipt, Withdrawal, ZoneReceipt, ZoneState},
     servers::Term,
+    signing::{Signing, SigningAnswer, SigningPolicy, SigningReport, SigningTrouble},
 };
 
 /// The zones of one group of servers and everything that objects ask of them.
@@ -161,6 +163,10 @@ struct Zone {
     losses: losses::Losses,
     /// How the leader signs the zone, by the last transfer.
     signatures: Signatures,
+    /// The server that signs it, as far as this process has seen.
+    signer: Option<ServerId>,
+    /// What the leader was told about signing it.
+    signing: signing::SigningState,
 }
 
 impl Zones {

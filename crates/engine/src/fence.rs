@@ -12,7 +12,7 @@ use std::{
 use bindery_core::{
     Change, Fault, FaultKind, Name, Record, RecordKey, Serial,
     delta::{Delta, Difference},
-    zones::{ReadBack, ZoneContent},
+    zones::{ReadBack, SigningAnswer, SigningPolicy, ZoneContent},
 };
 use futures::future::BoxFuture;
 
@@ -197,6 +197,17 @@ impl ZoneHost for FencedHost {
 
     fn refresh<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
         self.host.refresh(zone)
+    }
+
+    fn sign<'a>(
+        &'a self,
+        zone: &'a Name,
+        policy: &'a SigningPolicy,
+    ) -> BoxFuture<'a, Result<SigningAnswer, Fault>> {
+        Box::pin(async move {
+            self.fence.check()?;
+            self.host.sign(zone, policy).await
+        })
     }
 
     fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {

@@ -58,6 +58,7 @@ impl Metrics {
             Completion::Checked(Ok(_))
             | Completion::Closed(Ok(()))
             | Completion::Renewed(_, Ok(()))
+            | Completion::Signed(_, Ok(_))
             | Completion::Rescued(_)
             | Completion::Differs(..)
             | Completion::Followed(_, Ok(_)) => {}
@@ -76,6 +77,7 @@ impl Metrics {
             | Completion::ChangesRead(_, Err(_))
             | Completion::Verified(_, Err(_))
             | Completion::Renewed(_, Err(_))
+            | Completion::Signed(_, Err(_))
             | Completion::Followed(_, Err(_))
             | Completion::Closed(Err(_)) => add(&self.steps_failed, 1),
         }

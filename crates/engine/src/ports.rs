@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use bindery_core::{
     Change, Fault, Name, Record, RecordKey, RecordSet, Serial,
     delta::{Delta, Difference},
-    zones::{ReadBack, ZoneContent},
+    zones::{ReadBack, SigningAnswer, SigningPolicy, ZoneContent},
 };
 use futures::future::BoxFuture;
 
@@ -170,6 +170,16 @@ pub trait ZoneHost: Send + Sync + 'static {
 
     /// Has a secondary look for news of a zone at once.
     fn refresh<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>>;
+
+    /// Has a primary sign the zone by a policy that it has, or no longer; where it does so already, nothing
+    /// changes. It answers at once and signs by and by.
+    fn sign<'a>(
+        &'a self,
+        _zone: &'a Name,
+        _policy: &'a SigningPolicy,
+    ) -> BoxFuture<'a, Result<SigningAnswer, Fault>> {
+        Box::pin(std::future::ready(Ok(SigningAnswer::Unsupported)))
+    }
 
     /// Deletes the zone with everything in it; a zone that is not there is no fault.
     fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>>;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bindery_core::{
     Fault, FaultKind, Name,
     fleet::{FollowerAction, FollowerTask},
-    zones::{Completion, Sent, Step, Term},
+    zones::{Completion, Sent, SigningAnswer, Step, Term},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -60,6 +60,13 @@ pub(crate) async fn carry_out(reach: Reach, term: &Term, zone: &Name, step: Step
             let result = server.update(zone, &renewal).await;
             Completion::Renewed(record, result)
         }
+        Step::Sign(policy) => {
+            let answer = match &leader.host {
+                Some(host) => host.sign(zone, &policy).await,
+                None => Ok(SigningAnswer::Unsupported),
+            };
+            Completion::Signed(policy, answer)
+        }
         Step::Rescue(serial) => Completion::Rescued(rescue(&others, zone, serial).await),
         Step::Follow(FollowerTask { visit, action }) => {
             let Some(follower) = servers.find(&visit.server) else {
@@ -104,6 +111,7 @@ fn nowhere(step: Step) -> Completion {
         }
         Step::Verify(keys) => Completion::Verified(keys, Err(fault)),
         Step::Renew(record) => Completion::Renewed(record, Err(fault)),
+        Step::Sign(policy) => Completion::Signed(policy, Err(fault)),
         Step::Rescue(_) => Completion::Rescued(None),
         Step::Follow(task) => Completion::Followed(task.visit, Err(fault)),
         Step::Close => Completion::Closed(Err(fault)),

@@ -89,6 +89,7 @@ impl Stories {
             | Completion::Verified(_, Err(_))
             | Completion::Checked(_)
             | Completion::Renewed(..)
+            | Completion::Signed(..)
             | Completion::Rescued(_)
             | Completion::Differs(..)
             | Completion::Followed(..) => {}

@@ -256,6 +256,7 @@ impl Driver<Zones> for ZoneDriver {
             | Step::Commit(_)
             | Step::Verify(_)
             | Step::Renew(_)
+            | Step::Sign(_)
             | Step::Follow(_)
             | Step::Close => Vec::new(),
         };

@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub(crate) members: BTreeMap<Id, Members>,
     /// The newest serial that the status of each zone object tells.
     pub(crate) serials: BTreeMap<Id, SerialFloor>,
+    /// How the status of each zone object that is signed tells it is.
+    pub(crate) signed: BTreeMap<Id, Value>,
     /// How deletions of publishing objects came about.
     pub(crate) deletions: Deletions,
 }
@@ -214,8 +216,14 @@ impl State {
         known.is_some_and(|known| known.version >= meta.version)
     }
 
-    /// Notes the newest serial that a zone object's status tells.
+    /// Notes the newest serial that a zone object's status tells, and how the zone is signed.
     pub(crate) fn tell_serial(&mut self, zone: &Id, status: &Value) {
+        let told = &status["dnssec"];
+        if told.is_null() {
+            self.signed.remove(zone);
+        } else {
+            self.signed.insert(Id::clone(zone), told.clone());
+        }
         let servers = status["servers"].as_array().map_or(&[][..], Vec::as_slice);
         let told = servers.iter().map(|server| &server["serial"]);
         let serials = told

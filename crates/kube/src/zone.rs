@@ -12,6 +12,7 @@ mod observe;
 mod plan;
 mod removals;
 mod report;
+mod signing;
 mod taken_back;
 
 pub(crate) use announce::{declare_recorded, hold};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bindery_core::zones::{SigningAnswer, SigningPolicy};
 use bindery_core::{Fault, FaultKind, Name, Reason, Record, RecordData};
 use bindery_engine::ports::ZoneHost;
 use futures::future::BoxFuture;
@@ -14,6 +15,9 @@ use crate::content;
 use crate::wire::{
     ExpectedZone, ExpectedZones, NewRecord, NewSoa, NewZone, NewZoneConfig, ZonePatch,
 };
+
+/// The policy by which `named` takes keys and signatures out of a zone.
+const INSECURE: &str = "insecure";
 
 /// Who else serves the zones of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -204,6 +208,38 @@ impl SidecarHost {
         made.map(|_| ()).map_err(|fault| fault.fault())
     }
 
+    async fn sign_zone(&self, zone: &Name, policy: &SigningPolicy) -> Result<SigningAnswer, Fault> {
+        let policy = match policy {
+            SigningPolicy::Unsaid => return Ok(SigningAnswer::Done),
+            SigningPolicy::Unsigned => INSECURE,
+            SigningPolicy::Named(policy) => policy,
+        };
+        if self.peers.primaries.is_some() {
+            return Ok(SigningAnswer::Unsupported);
+        }
+        let name = zone.to_string();
+        let status = self.client.zone_status(&name).await;
+        let status = status.map_err(|fault| fault.fault())?;
+        let present = status.dnssec.and_then(|state| state.policy);
+        if present.as_deref() == Some(policy) {
+            return Ok(SigningAnswer::Done);
+        }
+        let patch = ZonePatch {
+            dnssec_policy: Some(policy.to_owned()),
+            // Signed in place, an update and its signatures are one change with one serial.
+            inline_signing: Some(false),
+            ..ZonePatch::default()
+        };
+        match self.client.modify_zone(&name, &patch).await {
+            Ok(_) => Ok(SigningAnswer::Done),
+            // named has the zone, so what it refuses is the policy.
+            Err(fault) if fault.code() == Some(400) => {
+                Ok(SigningAnswer::NoPolicy(fault.to_string()))
+            }
+            Err(fault) => Err(fault.fault()),
+        }
+    }
+
     fn request(&self, zone: &Name, records: &[Record]) -> Result<NewZone, Fault> {
         let soa = records.iter().find_map(|record| {
             let RecordData::Soa(soa) = &record.data else {
@@ -326,6 +362,14 @@ impl ZoneHost for SidecarHost {
                 Ok(_) | Err(_) => Ok(()),
             }
         })
+    }
+
+    fn sign<'a>(
+        &'a self,
+        zone: &'a Name,
+        policy: &'a SigningPolicy,
+    ) -> BoxFuture<'a, Result<SigningAnswer, Fault>> {
+        Box::pin(self.sign_zone(zone, policy))
     }
 
     fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {

@@ -13,8 +13,8 @@ use bindery_api::{Role, role};
 use bindery_core::delta::Delta;
 use bindery_core::guard::WritePolicy;
 use bindery_core::zones::{
-    ClaimReceipt, ClaimStatus, Completion, Hosting, Limits, ReadBack, Sent, SerialFloor, Step,
-    Tenancy, ZoneContent, ZoneDeclaration, Zones,
+    ClaimReceipt, ClaimStatus, Completion, Hosting, Limits, ReadBack, Sent, SerialFloor, Signing,
+    Step, Tenancy, ZoneContent, ZoneDeclaration, Zones,
 };
 use bindery_core::{
     Change, Claim, Fault, FaultKind, Group, Id, Problem, Reason, Record, RecordKey, RecordSet,
@@ -187,6 +187,7 @@ impl Rehearsal {
                     serial_floor: SerialFloor::New,
                     going: None,
                     servers: None,
+                    signing: Signing::default(),
                     noted: None,
                 };
                 (zone, declaration)
@@ -251,7 +252,9 @@ impl Rehearsal {
                 });
                 Some(Completion::Verified(keys, read))
             }
-            Step::Renew(_) | Step::Rescue(_) | Step::Follow(_) | Step::Close => None,
+            Step::Renew(_) | Step::Sign(_) | Step::Rescue(_) | Step::Follow(_) | Step::Close => {
+                None
+            }
         }
     }
 

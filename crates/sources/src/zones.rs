@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bindery_api::DesiredZone;
 use bindery_core::selector::Index;
-use bindery_core::zones::Tenancy;
+use bindery_core::zones::{SigningPolicy, Tenancy};
 use bindery_core::{Group, Id, Name, Problem, Record, SmallSet, ZoneKey};
 
 use crate::meta::{Life, Meta};
@@ -46,8 +46,8 @@ pub struct ZoneView<'a> {
     pub records: &'a [Record],
     /// Whether what others write into it is removed.
     pub tenancy: Tenancy,
-    /// Fields that it sets and that this version does not act on.
-    pub ignored: &'a [&'static str],
+    /// By which policy it is to be signed.
+    pub signing: &'a SigningPolicy,
     /// Fields that it sets and that are acted on only where Bindery serves the zone.
     pub hosted_only: &'a [&'static str],
     /// What it is among the others.
@@ -246,10 +246,10 @@ impl ZoneBook {
                 .desired
                 .as_ref()
                 .map_or(Tenancy::Shared, |desired| desired.tenancy),
-            ignored: entry
+            signing: entry
                 .desired
                 .as_ref()
-                .map_or(&[], |desired| &desired.ignored),
+                .map_or(&SigningPolicy::Unsaid, |desired| &desired.signing),
             hosted_only: entry
                 .desired
                 .as_ref()

@@ -8,7 +8,8 @@ mod zone;
 pub use cluster::*;
 pub use record::*;
 pub use status::{
-    RecordReference, RecordStatus, RemovalsStatus, ServerStatus, ZoneReference, ZoneStatus,
+    DnssecStatus, RecordReference, RecordStatus, RemovalsStatus, ServerStatus, ZoneReference,
+    ZoneStatus,
 };
 pub use zone::{
     DnsZone, DnsZoneSpec, LabelSelector, NameServer, Requirement, SelectorSource, SoaRecord,

@@ -1,4 +1,5 @@
 use bindery_core::Problem;
+use bindery_core::zones::SigningPolicy;
 use serde_json::{Value, json};
 
 use super::*;
@@ -323,11 +324,12 @@ fn fields_that_are_not_acted_on_are_named() {
     });
     let zone: api::DnsZoneSpec = serde_json::from_value(zone).expect("a spec of the right shape");
     let zone = zone.declared().expect("it is valid");
-    assert_eq!(zone.ignored, ["spec.dnssecPolicy"]);
+    assert_eq!(zone.signing, SigningPolicy::Named("default".into()));
     assert_eq!(zone.hosted_only, ["spec.soaRecord"]);
     let plain = json!({"zoneName": "example.com", "dnssecPolicy": "none"});
     let plain: api::DnsZoneSpec = serde_json::from_value(plain).expect("a spec of the right shape");
-    assert!(plain.declared().expect("it is valid").ignored.is_empty());
+    let plain = plain.declared().expect("it is valid");
+    assert_eq!(plain.signing, SigningPolicy::Unsigned);
 
     let endpoint = json!({"endpoints": [{
         "dnsName": "a.example", "recordType": "A", "targets": ["192.0.2.1"], "setIdentifier": "eu",

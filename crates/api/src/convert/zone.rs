@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use bindery_core::selector::Expression;
-use bindery_core::zones::Tenancy;
+use bindery_core::zones::{SigningPolicy, Tenancy};
 use bindery_core::{Name, NameProblem, Problem, Record, RecordData, Selector, Shown, Soa};
 
 use super::Reading;
@@ -32,8 +32,8 @@ pub struct DeclaredZone {
     pub clusters: Vec<(&'static str, String)>,
     /// What stands for the instances that it selects by their labels.
     pub selection: Option<String>,
-    /// Fields that it sets and that this version does not act on.
-    pub ignored: Vec<&'static str>,
+    /// By which policy it is to be signed.
+    pub signing: SigningPolicy,
     /// Fields that it sets and that are acted on only where Bindery serves the zone.
     pub hosted_only: Vec<&'static str>,
 }
@@ -116,7 +116,7 @@ impl DnsZoneSpec {
                 },
                 clusters: self.clusters(),
                 selection: self.selection(),
-                ignored: self.ignored(),
+                signing: self.signing(),
                 hosted_only: self.hosted_only(),
                 name,
                 soa,
@@ -128,10 +128,13 @@ impl DnsZoneSpec {
         reading.end(zone)
     }
 
-    fn ignored(&self) -> Vec<&'static str> {
-        let policy = self.dnssec_policy.as_deref().unwrap_or("none");
-        let fields = [("spec.dnssecPolicy", !["", "none"].contains(&policy))];
-        set(fields)
+    fn signing(&self) -> SigningPolicy {
+        match self.dnssec_policy.as_deref() {
+            None | Some("") => SigningPolicy::Unsaid,
+            // The latter is what `named` calls the former.
+            Some("none" | "insecure") => SigningPolicy::Unsigned,
+            Some(policy) => SigningPolicy::Named(policy.into()),
+        }
     }
 
     fn hosted_only(&self) -> Vec<&'static str> {

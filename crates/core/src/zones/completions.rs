@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ClaimStatus, Completion, ReadBack, Sent, Zone, ZoneContent, Zones};
+use super::{ClaimStatus, Completion, ReadBack, Sent, Zone, ZoneContent, Zones, signing};
 use crate::{
     backoff::jitter_seed,
     fault::{Fault, FaultKind},
@@ -34,6 +34,7 @@ impl Zones {
                 self.verified(name, &keys, result, now);
             }
             Completion::Renewed(record, result) => self.renewed(name, &record, result, now),
+            Completion::Signed(policy, answer) => self.told_to_sign(name, policy, answer, now),
             Completion::Rescued(content) => self.rescued(name, content),
             Completion::Followed(visit, result) => self.followed(name, &visit, result, now),
             Completion::Differs(visit, serial, records) => {
@@ -73,6 +74,8 @@ impl Zones {
             Completion::Followed(visit, Ok(serial)) => {
                 zone.is_some_and(|zone| zone.fleet.expects(visit, *serial))
             }
+            // Told apart where it is taken in.
+            Completion::Signed(..) => true,
             Completion::Read(_)
             | Completion::ChangesRead(..)
             | Completion::Checked(Err(_))
@@ -95,14 +98,18 @@ impl Zones {
         zone.reading = false;
         match result {
             Ok(mut content) => {
+                let had_one_primary = zone.has_one_primary();
                 zone.signatures = content.sift(name);
+                if opening {
+                    zone.signing.reset();
+                }
                 zone.compare_version(name, &content.sets, content.serial);
                 zone.stale = false;
                 zone.serial = Some(content.serial);
                 zone.known_serial = zone.serial;
                 zone.acknowledged = 0;
                 zone.drifted = false;
-                zone.next_check = now + interval;
+                zone.next_check = now + zone.check_pause(interval);
                 zone.recover(&mut self.schedule, name);
                 if opening {
                     zone.lifecycle.succeed();
@@ -115,8 +122,13 @@ impl Zones {
                 zone.children.observe_all(sets);
                 let standing = zone.children.all_actual().keys();
                 zone.guard.memory.see_standing(standing);
+                zone.note_signer();
+                let changes_servers = zone.has_one_primary() != had_one_primary;
                 self.note_belated(name, now);
                 self.count_foreign(name);
+                if changes_servers {
+                    self.seat(name, now);
+                }
                 self.touch_all_owners(name);
             }
             Err(fault)
@@ -130,6 +142,8 @@ impl Zones {
                 self.touch_all_owners(name);
             }
             Err(fault) => {
+                let signer = zone.absent_signer().filter(|_| opening);
+                let fault = signer.map_or(fault, |signer| signing::awaited(name, signer));
                 if opening {
                     zone.lifecycle.fail();
                     if fault.kind == FaultKind::Missing && self.depart_missing(name) {

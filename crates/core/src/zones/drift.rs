@@ -61,6 +61,7 @@ impl Zones {
             Ok(Delta::Whole(content)) if keys.is_empty() => self.read(name, Ok(content), now),
             Ok(Delta::Whole(mut content)) => {
                 zone.signatures = content.sift(name);
+                zone.note_signer();
                 zone.no_ixfr = !is_share(keys.len(), content.sets.len());
                 let sets = keys.iter().map(|key| content.sets.remove(key)).collect();
                 let serial = content.serial;
@@ -77,6 +78,7 @@ impl Zones {
             Ok(Delta::Difference(mut steps)) => {
                 zone.drifted = false;
                 steps.sift(&mut zone.signatures);
+                zone.note_signer();
                 zone.no_ixfr = false;
                 zone.recover(&mut self.schedule, name);
                 let standing = zone.standing(keys);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::Noted;
+use super::{Noted, Signing, SigningAnswer, SigningPolicy};
 use crate::{
     backoff::Backoff,
     content::ZoneContent,
@@ -51,6 +51,8 @@ pub struct ZoneDeclaration {
     pub going: Option<Going>,
     /// The servers of its group that it is on; `None` for all of them.
     pub servers: Option<Arc<[ServerId]>>,
+    /// How it is to be signed.
+    pub signing: Signing,
     /// The removals that are written down; `None` where nobody writes them down.
     pub noted: Option<Arc<Noted>>,
 }
@@ -119,6 +121,8 @@ pub enum Step {
     Verify(Vec<RecordKey>),
     /// Give the zone this SOA, whose serial is newer than the one it has.
     Renew(Record),
+    /// Have the server sign the zone by this policy, or no longer.
+    Sign(SigningPolicy),
     /// Ask the other servers what they still have of the zone, which the leader lost: it has only this
     /// serial.
     Rescue(Serial),
@@ -140,6 +144,7 @@ impl Step {
             Self::Commit(_) => "Commit",
             Self::Verify(_) => "Verify",
             Self::Renew(_) => "Renew",
+            Self::Sign(_) => "Sign",
             Self::Rescue(_) => "Rescue",
             Self::Follow(_) => "Follow",
             Self::Close => "Close",
@@ -178,6 +183,8 @@ pub enum Completion {
     Verified(Vec<RecordKey>, Result<ReadBack, Fault>),
     /// [`Step::Renew`] ended.
     Renewed(Record, Result<(), Fault>),
+    /// [`Step::Sign`] with this policy ended.
+    Signed(SigningPolicy, Result<SigningAnswer, Fault>),
     /// [`Step::Rescue`] ended: the newest version that another server has, if it is newer than the leader's.
     Rescued(Option<ZoneContent>),
     /// [`Step::Follow`] of this server ended; it has this serial.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Cut, HeldPlan, Mended, Noted, Zone, Zones, ancestry};
+use super::{Cut, HeldPlan, Mended, Noted, SigningReport, Zone, Zones, ancestry};
 use crate::{
     claim::{Adoption, Claim},
     fault::{Fault, FaultKind},
@@ -156,6 +156,8 @@ pub struct ZoneReceipt {
     /// The newest serial that was seen of the leader, while it has an older one. Whoever starts anew has to
     /// know it.
     pub fallen_from: Option<Serial>,
+    /// How it is signed.
+    pub signing: SigningReport,
 }
 
 impl Zones {
@@ -265,6 +267,7 @@ impl Zones {
                 let is_older = zone.serial.is_some_and(|serial| floor.newer_than(serial));
                 is_older || zone.losses.is_fallen()
             }),
+            signing: self.signing_report(name, zone),
         })
     }
 

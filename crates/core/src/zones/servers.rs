@@ -211,8 +211,17 @@ impl Zones {
         }
     }
 
-    /// The servers of one zone: those that its declaration names, or all of the group.
+    /// The servers of one zone: those that it may be on, of which one primary where that signs it.
     fn servers_of<'a>(&'a self, zone: &'a Zone) -> impl Iterator<Item = &'a ServerInfo> + Clone {
+        self.named_servers(zone)
+            .filter(|one| one.role == ServerRole::Secondary || self.may_lead(zone, one))
+    }
+
+    /// The servers that a zone may be on: those that its declaration names, or all of the group.
+    pub(super) fn named_servers<'a>(
+        &'a self,
+        zone: &'a Zone,
+    ) -> impl Iterator<Item = &'a ServerInfo> + Clone {
         let named = zone
             .declared
             .as_ref()
@@ -277,6 +286,7 @@ impl Zone {
         if is_other {
             self.losses.hand_over();
         }
+        self.signing.reset();
         self.missing_since = None;
         match self.lifecycle.phase() {
             Phase::CreationInProgress => self.lifecycle.fail(),

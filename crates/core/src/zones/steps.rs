@@ -117,7 +117,7 @@ impl Zones {
         zone.created_by_us = matches!(hosting, Hosting::Served(_));
         zone.lifecycle.begin();
         Some(Step::Open(match (hosting, missing_since) {
-            (Hosting::Served(mut records), Some(_)) => {
+            (Hosting::Served(mut records), Some(_)) if zone.absent_signer().is_none() => {
                 records.retain(|record| record.data.rtype() == RecordType::Soa);
                 zone.losses.recreate();
                 raise(&mut records, Self::creation_bar(zone));
@@ -125,7 +125,7 @@ impl Zones {
                 records.extend(zone.rescued_records());
                 Some(records)
             }
-            (Hosting::Served(_), None) | (Hosting::Elsewhere, _) => None,
+            (Hosting::Served(_) | Hosting::Elsewhere, _) => None,
         }))
     }
 
@@ -150,6 +150,10 @@ impl Zones {
         if !zone.children.has_in_flight() && self.depart(name, now) {
             return self.drain_and_delete(name, now);
         }
+        let is_quiet = !self.known.get(name)?.children.has_in_flight();
+        if is_quiet && let Some(step) = self.sign_step(name, now) {
+            return Some(step);
+        }
         if let Some(commit) = self.commit_step(name, now) {
             return Some(commit);
         }
@@ -163,7 +167,7 @@ impl Zones {
         // A zone that failed and has nothing left to write is looked at sooner.
         let due = now >= zone.next_check || zone.fault.is_some();
         if due && !zone.children.has_in_flight() {
-            zone.next_check = now + check_interval;
+            zone.next_check = now + zone.check_pause(check_interval);
             zone.reading = true;
             return Some(Step::Check);
         }
@@ -283,10 +287,12 @@ impl Zone {
     /// When the zone has something to do by itself, if it need not wait because it failed.
     fn wake_times(&self) -> impl Iterator<Item = Duration> {
         let check = self.lifecycle.is_open().then_some(self.next_check);
+        let sign = self.sign_wake().filter(|_| self.lifecycle.is_open());
         let missing_since = self.missing_since.map(|since| since + ADMISSION_MAX);
         self.children
             .retry_times()
             .chain(check)
+            .chain(sign)
             .chain(missing_since)
     }
 

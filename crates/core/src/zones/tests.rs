@@ -20,15 +20,15 @@ mod wishes;
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    ClaimStatus, Completion, Hosting, Limits, ReadBack, Sent, SerialFloor, Step, Withdrawal,
-    ZoneContent, ZoneDeclaration, ZoneState, Zones,
+    ClaimStatus, Completion, Hosting, Limits, ReadBack, Sent, SerialFloor, Signing, Step,
+    Withdrawal, ZoneContent, ZoneDeclaration, ZoneState, Zones,
 };
 use crate::{
     Adoption, Change, Claim, Declaration, Fault, FaultKind, Id, Kind, Name, ObjectRef, Ownership,
     Plan, Record, RecordData, RecordKey, RecordSet, RecordType, Serial,
 };
 
-use super::{Going, Tenancy};
+use super::{Going, SigningAnswer, SigningPolicy, Tenancy};
 use crate::{
     delta::Delta,
     fleet::{FollowerAction, FollowerTask},
@@ -55,6 +55,8 @@ struct World {
     failures: u32,
     updates: usize,
     messages: Vec<Vec<Change>>,
+    /// What the leader was told about signing.
+    told: Vec<SigningPolicy>,
 }
 
 impl World {
@@ -70,6 +72,7 @@ impl World {
             failures: 0,
             updates: 0,
             messages: Vec::new(),
+            told: Vec::new(),
         }
     }
 
@@ -142,6 +145,7 @@ impl World {
                 | Step::Commit(_)
                 | Step::Verify(_)
                 | Step::Renew(_)
+                | Step::Sign(_)
                 | Step::Rescue(_)
                 | Step::Follow(_) => failed(step, &Fault::new(FaultKind::Missing, "no such zone")),
             };
@@ -177,6 +181,7 @@ impl World {
                 let result = renew(content, &record, self.refusal.as_ref());
                 Completion::Renewed(record, result)
             }
+            Step::Sign(policy) => Completion::Signed(policy.clone(), Ok(self.sign(zone, &policy))),
             Step::Rescue(_) => Completion::Rescued(self.others.clone()),
             Step::Follow(errand) => {
                 let serial = content.serial;
@@ -187,6 +192,25 @@ impl World {
                 Completion::Closed(Ok(()))
             }
         }
+    }
+
+    /// The leader is told how to sign a zone; it knows the policy `default`.
+    fn sign(&mut self, zone: &Name, policy: &SigningPolicy) -> SigningAnswer {
+        self.told.push(policy.clone());
+        let Some(content) = self.server.get_mut(zone) else {
+            return SigningAnswer::Unsupported;
+        };
+        match policy {
+            SigningPolicy::Named(name) if **name != *"default" => {
+                return SigningAnswer::NoPolicy("not found".to_owned());
+            }
+            SigningPolicy::Named(_) => signing::sign(content),
+            SigningPolicy::Unsigned | SigningPolicy::Unsaid => {
+                content.sift(zone);
+                content.serial = content.serial.next();
+            }
+        }
+        SigningAnswer::Done
     }
 
     fn follow(&mut self, errand: FollowerTask, leader: Serial) -> Completion {
@@ -262,6 +286,7 @@ fn failed(step: Step, fault: &Fault) -> Completion {
         }
         Step::Verify(keys) => Completion::Verified(keys, Err(fault.clone())),
         Step::Renew(record) => Completion::Renewed(record, Err(fault.clone())),
+        Step::Sign(policy) => Completion::Signed(policy, Err(fault.clone())),
         Step::Rescue(_) => Completion::Rescued(None),
         Step::Follow(task) => Completion::Followed(task.visit, Err(fault.clone())),
         Step::Close => Completion::Closed(Err(fault.clone())),
@@ -321,6 +346,7 @@ fn zone_declaration(hosting: Hosting) -> ZoneDeclaration {
         serial_floor: SerialFloor::New,
         going: None,
         servers: None,
+        signing: Signing::default(),
         noted: None,
     }
 }

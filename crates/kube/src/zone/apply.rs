@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bindery_core::ZoneKey;
 use bindery_core::guard::WritePolicy;
-use bindery_core::zones::{Hosting, Noted, Tenancy, ZoneDeclaration};
+use bindery_core::zones::{Hosting, Noted, Signing, Tenancy, ZoneDeclaration};
 use bindery_engine::work::Requeue;
 use bindery_sources::{Id, Meta, MetadataPatch};
 
@@ -165,6 +165,10 @@ pub(super) fn declare(
         serial_floor: observed.serial_floor,
         going,
         servers: None,
+        signing: Signing {
+            policy: observed.signing.clone(),
+            signer: observed.signer(),
+        },
         noted,
     };
     let mut state = ctx.state();

@@ -11,6 +11,7 @@ use bindery_sources::{Cause, Life, Precedence};
 use serde_json::{Value, json};
 
 use super::observe::Observed;
+use super::signing;
 use crate::cluster::definition;
 use crate::context::{GroupConfig, Management};
 use crate::state::State;
@@ -91,6 +92,8 @@ fn all_conditions(ready: Statement, observed: &Observed, members: &MemberList) -
         condition(ConditionType::Degraded, degraded),
     ];
     let guarded = guarded(observed).or_else(|| undeclared(observed));
+    let signed = signing::signed(observed);
+    conditions.extend(signed.map(|said| condition(ConditionType::Signed, said)));
     conditions.extend(guarded.map(|said| condition(ConditionType::Guarded, said)));
     conditions
 }
@@ -198,7 +201,7 @@ fn why(zone: &ZoneKey, plan: &HeldPlan, observed: &Observed) -> String {
     }
 }
 
-type Statement = (ConditionStatus, Reason, String);
+pub(super) type Statement = (ConditionStatus, Reason, String);
 
 fn progressing((ready, ..): &Statement, observed: &Observed) -> Statement {
     let waits_for_author = matches!(
@@ -289,12 +292,8 @@ fn with_ignored_fields((status, reason, message): Statement, observed: &Observed
     let config = observed.owned().and_then(|owned| owned.config.as_ref());
     let is_theirs = config.is_some_and(|config| config.management == Management::External);
     let mut notes = Vec::new();
-    if !observed.ignored.is_empty() {
-        let fields = observed.ignored.join(", ");
-        notes.push(format!(
-            "this version of Bindery does not act on {fields}: the zone is served without"
-        ));
-    }
+    let trouble = signing::trouble(observed);
+    notes.extend(trouble.as_ref().map(|(_, message)| message.clone()));
     if is_theirs && !observed.hosted_only.is_empty() {
         let fields = observed.hosted_only.join(", ");
         notes.push(format!(
@@ -306,10 +305,10 @@ fn with_ignored_fields((status, reason, message): Statement, observed: &Observed
         return (status, reason, message);
     }
     let message = format!("{message}; {}", notes.join("; "));
-    match (status, observed.ignored.is_empty()) {
+    match (status, trouble) {
         // Other fields are only not needed here.
-        (ConditionStatus::False, true) => (status, Reason::Unsupported, message),
-        (ConditionStatus::False, false) => (ConditionStatus::True, Reason::Unsupported, message),
+        (ConditionStatus::False, None) => (status, Reason::Unsupported, message),
+        (ConditionStatus::False, Some((reason, _))) => (ConditionStatus::True, reason, message),
         (ConditionStatus::True | ConditionStatus::Unknown, _) => (status, reason, message),
     }
 }
@@ -362,6 +361,7 @@ pub(super) fn status(
         "foreignCount": event.map(|event| event.foreign),
         "records": if listed.is_empty() { Value::Null } else { Value::Array(listed.clone()) },
         "servers": servers,
+        "dnssec": signing::status(observed),
         "newestSerial": fallen_from.map(|serial| serial.0),
         "lastSerial": serial.or(told).filter(|_| !is_told),
         "published": observed.meta.sealed(),
@@ -421,7 +421,7 @@ fn ready(observed: &Observed) -> Option<Statement> {
     }
 }
 
-fn reason(fault: &Fault) -> Reason {
+pub(super) fn reason(fault: &Fault) -> Reason {
     match fault.kind {
         FaultKind::Missing => Reason::ZoneNotFound,
         FaultKind::Unreachable | FaultKind::Lost => Reason::ServerUnreachable,

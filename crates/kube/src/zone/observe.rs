@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bindery_core::zones::{Going, Noted, SerialFloor, Tenancy, ZoneReceipt, ZoneState};
-use bindery_core::{Name, Record, ZoneKey};
+use bindery_core::zones::{
+    Going, Noted, SerialFloor, SigningPolicy, Tenancy, ZoneReceipt, ZoneState,
+};
+use bindery_core::{Name, Record, ServerId, ZoneKey};
 use bindery_sources::{Cause, Id, Meta, Precedence};
+use serde_json::Value;
 
 use super::{Note, ZoneProgress};
 use crate::context::{Context, GroupConfig};
@@ -36,8 +39,10 @@ pub(super) struct Observed {
     /// What of them counts.
     pub(super) noted: Arc<Noted>,
     pub(super) tenancy: Tenancy,
-    /// Fields that it sets and that this version does not act on.
-    pub(super) ignored: Vec<&'static str>,
+    /// By which policy it is to be signed.
+    pub(super) signing: SigningPolicy,
+    /// How it was signed, as its status told before this process.
+    pub(super) told_signing: Value,
     /// Fields that it sets and that are acted on only where Bindery serves the zone.
     pub(super) hosted_only: Vec<&'static str>,
     pub(super) precedence: Precedence,
@@ -133,7 +138,8 @@ pub(super) fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Obser
         note: note.cloned(),
         noted,
         tenancy: view.tenancy,
-        ignored: view.ignored.to_vec(),
+        signing: view.signing.clone(),
+        told_signing: state.signed.get(object).cloned().unwrap_or_default(),
         hosted_only: view.hosted_only.to_vec(),
         wanted: zone.filter(|_| view.precedence == Precedence::Active),
         precedence: view.precedence,
@@ -156,6 +162,11 @@ impl Observed {
         let is_known = !matches!(self.precedence, Precedence::Invalid(_));
         let zones = self.zones.iter().filter(move |_| is_known);
         zones.filter(|(zone, _)| Some(*zone) != self.wanted.as_ref())
+    }
+
+    /// The server that signed the zone when its status was last written.
+    pub(super) fn signer(&self) -> Option<ServerId> {
+        self.told_signing["signer"].as_str().map(ServerId::new)
     }
 
     /// The wanted zone on its servers.

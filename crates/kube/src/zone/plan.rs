@@ -146,7 +146,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use bindery_api::info;
-    use bindery_core::zones::{SerialFloor, Tenancy, ZoneReceipt, ZoneState};
+    use bindery_core::zones::{
+        SerialFloor, SigningPolicy, SigningReport, Tenancy, ZoneReceipt, ZoneState,
+    };
     use bindery_core::{Group, Kind, Name};
     use bindery_sources::Meta;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -183,6 +185,7 @@ mod tests {
             followers: Vec::new(),
             mended: None,
             fallen_from: None,
+            signing: SigningReport::default(),
         }
     }
 
@@ -213,7 +216,8 @@ mod tests {
             note: None,
             noted: Arc::default(),
             tenancy: Tenancy::Shared,
-            ignored: Vec::new(),
+            signing: SigningPolicy::Unsaid,
+            told_signing: serde_json::Value::Null,
             hosted_only: Vec::new(),
             precedence: Precedence::Active,
             serial_floor: SerialFloor::New,

@@ -15,7 +15,10 @@ use bindery_core::{
     Adoption, Claim, Declaration, Group, GroupDeclaration, Id, Kind, Name, ObjectRef, Ownership,
     Record, RecordKey, ServerInfo, ServerRole, ZoneKey,
     guard::WritePolicy,
-    zones::{ClaimStatus, Going, Hosting, Limits, Receipt, SerialFloor, Tenancy, ZoneDeclaration},
+    zones::{
+        ClaimStatus, Going, Hosting, Limits, Receipt, SerialFloor, Signing, Tenancy,
+        ZoneDeclaration,
+    },
 };
 use bindery_engine::{Engine, Receipts, ServerHandle, Servers};
 use bindery_testkit::nameserver::Absence;
@@ -70,6 +73,7 @@ fn elsewhere() -> ZoneDeclaration {
         serial_floor: SerialFloor::New,
         going: None,
         servers: None,
+        signing: Signing::default(),
         noted: None,
     }
 }

@@ -43,6 +43,10 @@ pub struct ZoneStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published: Option<String>,
 
+    /// How the zone is signed, where it is or is to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dnssec: Option<DnssecStatus>,
+
     /// The servers of the zone and what each of them serves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::servers")]
@@ -52,6 +56,27 @@ pub struct ZoneStatus {
     /// happen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removals: Option<RemovalsStatus>,
+}
+
+/// How a zone is signed.
+#[derive(Deserialize, Serialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["signed"]))]
+pub struct DnssecStatus {
+    /// Whether all of it is signed.
+    pub signed: bool,
+    /// The server that signs it, and that alone of all primaries has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signer: Option<String>,
+    /// What the zone above is to publish, one for each key that signs keys: "example.com. IN DS 12345 13 2 …".
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ds_records: Vec<String>,
+    /// The tag of the first of these keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_tag: Option<i64>,
+    /// Its algorithm, such as ECDSAP256SHA256.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<String>,
 }
 
 /// Removals of late.

@@ -56,6 +56,12 @@ use crate::schema;
         priority = 1
     ),
     printcolumn(
+        name = "DNSSEC",
+        type_ = "boolean",
+        json_path = ".status.dnssec.signed",
+        priority = 1
+    ),
+    printcolumn(
         name = "Cluster",
         type_ = "string",
         json_path = ".spec.clusterRef",
@@ -137,7 +143,8 @@ pub struct DnsZoneSpec {
     #[schemars(schema_with = "schema::list::<SelectorSource, 64>")]
     pub instances_from: Vec<SelectorSource>,
 
-    /// The DNSSEC policy that signs the zone; "none" leaves it unsigned.
+    /// The DNSSEC policy by which the first primary signs the zone: "default", or one that the cluster declares.
+    /// "none" takes keys and signatures out of a signed zone; left out, the zone stays as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::dnssec_policy")]
     pub dnssec_policy: Option<String>,

@@ -294,6 +294,7 @@ fn what_others_did_since_is_taken_in_step_by_step() {
                 | Step::Commit(_)
                 | Step::Verify(_)
                 | Step::Renew(_)
+                | Step::Sign(_)
                 | Step::Follow(_)
                 | Step::Rescue(_)
                 | Step::Close => world.carry_out(&zone, step.clone()),

@@ -30,7 +30,7 @@ const ALGORITHMS: [(&str, &str); 6] = [
 const ALGORITHM_DEFAULT: &str = "ECDSAP256SHA256";
 
 /// A policy that has to be written.
-pub(super) struct SigningPolicy {
+pub(super) struct PolicyStatement {
     name: PolicyName,
     algorithm: &'static str,
     /// Of the key-signing and the zone-signing key; one key does both where neither is given.
@@ -39,7 +39,7 @@ pub(super) struct SigningPolicy {
     nsec3: Option<(u32, u32)>,
 }
 
-impl SigningPolicy {
+impl PolicyStatement {
     /// The policy, if zones can be signed and it is not one of `named`'s own.
     pub(super) fn read(fields: &Fields<'_>, reading: &mut SpecReading) -> Option<Self> {
         let (_, enabled) = signing(fields, "enabled", |signing| signing.enabled.as_ref())?;

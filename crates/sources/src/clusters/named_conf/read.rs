@@ -7,7 +7,7 @@ use bindery_api::Bind9Config;
 use bindery_core::named::OPTIONAL_OPTIONS;
 use bindery_core::{Problem, ServerRole, Shown};
 
-use super::dnssec::SigningPolicy;
+use super::dnssec::PolicyStatement;
 use super::words::{AclName, AddressElement, KeyName};
 use super::{KeySlot, NamedConf};
 
@@ -88,7 +88,7 @@ pub(super) struct NamedSettings {
     pub(super) listen_on: Vec<AddressElement>,
     pub(super) listen_on_v6: Vec<AddressElement>,
     pub(super) rate_limit: Option<RateLimit>,
-    pub(super) signing: Option<SigningPolicy>,
+    pub(super) signing: Option<PolicyStatement>,
     pub(super) acls: Vec<(AclName, Vec<AddressElement>)>,
     pub(super) keys: Vec<(KeySlot, KeyName)>,
     pub(super) optional: Vec<&'static (&'static str, &'static str)>,
@@ -122,7 +122,7 @@ impl NamedSettings {
             listen_on: reading.list(listen_on).unwrap_or_else(any),
             listen_on_v6: reading.list(listen_on_v6).unwrap_or_else(any),
             rate_limit: rate_limit(&fields, &mut reading),
-            signing: SigningPolicy::read(&fields, &mut reading),
+            signing: PolicyStatement::read(&fields, &mut reading),
             acls: acls(conf, &mut reading),
             keys: keys(conf, &mut reading),
             optional: optional(conf.version.as_deref()),
