@@ -32,6 +32,7 @@ mod production;
 mod replicas;
 mod secondaries;
 mod servers;
+mod signed;
 mod site;
 mod stage;
 mod steady;
@@ -110,6 +111,7 @@ fn trials() -> Vec<Trial> {
         (losses::named_cases(), Server::Named),
         (leaders::cases(), Server::Named),
         (servers::cases(), Server::Named),
+        (signed::cases(), Server::Named),
         (pods::cases(), Server::Builtin),
     ];
     for (cases, server) in once {
