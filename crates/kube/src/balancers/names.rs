@@ -11,6 +11,7 @@ use std::time::Duration;
 use bindery_engine::work::Requeue;
 use bindery_sources::balancers::{ServiceNames, service_names};
 use k8s_openapi::api::core::v1::Service;
+use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -29,6 +30,9 @@ const CACHED_MAX: Duration = Duration::from_mins(5);
 
 /// How soon it is looked again whether names are gone.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How soon it is looked again whether somebody else gave up the name of the object.
+const LOOK_LATER: Duration = Duration::from_secs(30);
 
 /// How far names are from being gone.
 pub(super) enum NamesLeft {
@@ -76,14 +80,25 @@ pub(super) async fn publish(
     let wanted = spec(&names, targets);
     let name = object_name(place);
     let stands = shared.api.fetch_names(place, &name).await?;
-    let is_same = stands
-        .as_ref()
-        .is_some_and(|one| one.data["spec"] == wanted && one.metadata.deletion_timestamp.is_none());
-    let is_going = stands.is_some_and(|one| one.metadata.deletion_timestamp.is_some());
-    if is_going {
+    let uid = object.metadata.uid.as_deref();
+    let is_going = |one: &DynamicObject| one.metadata.deletion_timestamp.is_some();
+    if let Some(taken) = stands.as_ref().filter(|one| !is_of(one, uid)) {
+        let wait = if is_going(taken) {
+            LOOK_AGAIN
+        } else {
+            tracing::warn!(
+                ?place,
+                name,
+                "a DNSEndpoint of others has the name for that of a Service"
+            );
+            LOOK_LATER
+        };
+        return Ok(Requeue::At(Instant::now() + wait));
+    }
+    if stands.as_ref().is_some_and(is_going) {
         return Ok(Requeue::At(Instant::now() + LOOK_AGAIN));
     }
-    if !is_same {
+    if stands.is_none_or(|one| one.data["spec"] != wanted) {
         let body = dns_endpoint(place, object, &wanted);
         shared.api.write_names(place, &name, &body).await?;
     }
@@ -102,9 +117,7 @@ pub(super) async fn withdraw(
     let Some(ttl) = annotation(object, PUBLISHED) else {
         return Ok(NamesLeft::Done);
     };
-    let name = object_name(place);
-    if shared.api.fetch_names(place, &name).await?.is_some() {
-        shared.api.write_names_away(place, &name).await?;
+    if !remove(shared, place, object.metadata.uid.as_deref()).await? {
         let again = Requeue::At(Instant::now() + LOOK_AGAIN);
         return Ok(NamesLeft::Waits(again));
     }
@@ -125,6 +138,51 @@ pub(super) async fn withdraw(
     Ok(NamesLeft::Waits(again))
 }
 
+/// Takes back the names of a Service that somebody took away past our finalizer.
+///
+/// Cancellation: it is done or not; the next round finds out.
+pub(super) async fn sweep(
+    shared: &BalancerContext,
+    place: &BalancerObject,
+    uid: &str,
+) -> Result<Requeue, BalancerApiError> {
+    if !remove(shared, place, Some(uid)).await? {
+        return Ok(Requeue::At(Instant::now() + LOOK_AGAIN));
+    }
+    shared.seen().forget_left(place);
+    // Another Service of the name may wait.
+    shared.queue.push(place.clone());
+    Ok(Requeue::OnChange)
+}
+
+/// Whether names of a Service are, or may be, in DNS.
+pub(super) fn is_published(object: &Service) -> bool {
+    annotation(object, PUBLISHED).is_some()
+}
+
+/// Deletes the object that has a Service's names, if it is that Service's; says whether it is gone.
+async fn remove(
+    shared: &BalancerContext,
+    place: &BalancerObject,
+    uid: Option<&str>,
+) -> Result<bool, BalancerApiError> {
+    let name = object_name(place);
+    let stands = shared.api.fetch_names(place, &name).await?;
+    let Some(stands) = stands.filter(|one| is_of(one, uid)) else {
+        return Ok(true);
+    };
+    if stands.metadata.deletion_timestamp.is_none() {
+        shared.api.write_names_away(place, &name).await?;
+    }
+    Ok(false)
+}
+
+/// Whether an object has the names of the Service with this UID.
+fn is_of(names: &DynamicObject, uid: Option<&str>) -> bool {
+    let mut owners = names.metadata.owner_references.iter().flatten();
+    owners.any(|owner| owner.kind == "Service" && Some(owner.uid.as_str()) == uid)
+}
+
 /// What is forgotten with the balancer.
 pub(super) fn forgotten() -> Value {
     json!({PUBLISHED: null, WITHDRAWN: null})
@@ -136,9 +194,8 @@ async fn take_back(
     place: &BalancerObject,
     observed: &ObservedService,
 ) -> Result<Requeue, BalancerApiError> {
-    let name = object_name(place);
-    if shared.api.fetch_names(place, &name).await?.is_some() {
-        shared.api.write_names_away(place, &name).await?;
+    let uid = observed.object.metadata.uid.as_deref();
+    if !remove(shared, place, uid).await? {
         return Ok(Requeue::At(Instant::now() + LOOK_AGAIN));
     }
     write_annotations(shared, place, &observed.object, &forgotten()).await?;

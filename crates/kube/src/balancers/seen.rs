@@ -9,6 +9,7 @@ use bindery_sources::balancers::EgressPod;
 use k8s_openapi::api::core::v1::{Pod, Service};
 
 use super::BalancerObject;
+use super::names::is_published;
 
 /// Everything that is kept.
 #[derive(Default)]
@@ -22,6 +23,8 @@ pub(super) struct Seen {
     pod_places: BTreeMap<EndpointsKey, BalancerObject>,
     /// Pods whose addresses are bound to nothing any more.
     released: BTreeSet<EndpointsKey>,
+    /// Services that somebody took away past our finalizer, and whose names may be left: their UIDs.
+    left: BTreeMap<BalancerObject, String>,
 }
 
 /// A Service.
@@ -91,7 +94,21 @@ impl Seen {
     pub(super) fn drop_service(&mut self, place: &BalancerObject) -> Option<BalancerKey> {
         let known = self.services.remove(place)?;
         self.places.remove(&known.key);
+        if is_published(&known.object) {
+            let uid = known.object.metadata.uid.clone();
+            self.left.insert(place.clone(), uid.unwrap_or_default());
+        }
         Some(known.key)
+    }
+
+    /// The UID of a Service that somebody took away, and whose names may be left.
+    pub(super) fn left(&self, place: &BalancerObject) -> Option<String> {
+        self.left.get(place).cloned()
+    }
+
+    /// The names of a Service that somebody took away are gone.
+    pub(super) fn forget_left(&mut self, place: &BalancerObject) {
+        self.left.remove(place);
     }
 
     /// Takes in how a balancer is; returns its Service.

@@ -51,6 +51,7 @@ pub(super) fn lose(shared: &BalancerContext, place: &BalancerObject) {
     let key = shared.seen().drop_service(place);
     if let Some(key) = key {
         shared.engine.retire(key);
+        shared.queue.push(place.clone());
     }
 }
 
@@ -108,6 +109,10 @@ pub(super) async fn reconcile(
     shared: &BalancerContext,
     place: &BalancerObject,
 ) -> Result<Requeue, BalancerApiError> {
+    let left = shared.seen().left(place);
+    if let Some(uid) = left {
+        return names::sweep(shared, place, &uid).await;
+    }
     let Some(observed) = observe(shared, place) else {
         return Ok(Requeue::OnChange);
     };

@@ -166,7 +166,7 @@ async fn a_name_is_gone_from_caches_before_its_address_goes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_any_point_of_a_deletion_leaves_no_name_without_an_address() {
-    for crash_after in [1, 20, 100, 1000, 5000, 30_000, 59_000, 61_000] {
+    for crash_after in [1, 100, 1000, 30_000, 61_000] {
         let (mut bench, provider) = published().await;
         bench.delete("Service/web").await;
         let end = Instant::now() + Duration::from_millis(crash_after);
@@ -308,6 +308,53 @@ async fn names_that_are_taken_back_go_and_the_address_stays() {
     bench.settle().await;
     assert_eq!(provider.requests("remove"), 0);
     until(&bench, "the address stays", has_address).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_taken_away_by_force_leaves_neither_name_nor_address() {
+    let (bench, provider) = published().await;
+    bench
+        .patch("Service/web", json!({"metadata": {"finalizers": null}}))
+        .await;
+    // The finalizer is put back while the Service is there, so that both go at once here.
+    let services: Api<k8s_openapi::api::core::v1::Service> =
+        Api::namespaced(bench.client.clone(), "default");
+    let params = PatchParams::default();
+    let none = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    bench.delete("Service/web").await;
+    let forced = poll(async || {
+        let _ = services.patch("web", &params, &none).await;
+        bench.get("Service/web").await.is_none().then_some(())
+    });
+    assert!(forced.await.is_some());
+    bench.until_lines(&[]).await;
+    let gone = poll(async || (provider.lock().holdings == Holdings::default()).then_some(()));
+    assert!(gone.await.is_some(), "{:?}", provider.lock().holdings);
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_of_others_are_not_written_over() {
+    let (bench, _) = bench().await;
+    bench
+        .create(
+            "
+apiVersion: externaldns.k8s.io/v1alpha1
+kind: DNSEndpoint
+metadata: {name: service-web, namespace: default}
+spec: {endpoints: [{dnsName: mine.example.com, recordType: A, recordTTL: 60, targets: [192.0.2.9]}]}
+",
+        )
+        .await;
+    let mine = "mine.example.com. 60 IN A 192.0.2.9";
+    bench.until_lines(&[mine]).await;
+    bench.create(SERVICE).await;
+    bench.create(SLICE).await;
+    until(&bench, "it has an address", has_address).await;
+    bench.settle().await;
+    assert_eq!(bench.lines(), [mine]);
+    bench.delete("Service/web").await;
+    bench.until_gone("Service/web").await;
+    assert_eq!(bench.lines(), [mine]);
 }
 
 #[tokio::test(start_paused = true)]
