@@ -9,6 +9,7 @@
 
 mod access;
 mod ask;
+mod chaos;
 mod cluster;
 mod clusters;
 mod crash;
@@ -102,6 +103,7 @@ fn trials() -> Vec<Trial> {
         (cluster::cases(), Server::Named),
         (guard::cases(), Server::Named),
         (permissions::cases(), Server::Named),
+        (chaos::cases(), Server::Named),
         (production::cases(), Server::Named),
         (replicas::cases(), Server::Named),
         (installed::cases(), Server::Named),

@@ -48,10 +48,11 @@ fn addresses(machine: &Machine) -> Result<Vec<String>> {
     Ok(found.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Asks one pod.
-fn ask(address: &str, name: &str) -> Result<String> {
+/// Asks one pod for a name, or for a name and a type.
+pub(crate) fn ask(address: &str, question: &str) -> Result<String> {
     let server = format!("@{address}");
-    let asked = ["+short", "+time=1", "+tries=1", &server, "-p", "5353", name];
+    let mut asked = vec!["+short", "+time=1", "+tries=1", &server, "-p", "5353"];
+    asked.extend(question.split(' '));
     Ok(String::from_utf8_lossy(&run("dig", &asked)?.stdout)
         .trim()
         .to_owned())
@@ -72,7 +73,7 @@ fn pods(machine: &Machine) -> PathBuf {
 }
 
 /// Sends a signal to a container of a pod.
-fn signal(pod: &Path, container: &str, signal: &str) -> Result<()> {
+pub(crate) fn signal(pod: &Path, container: &str, signal: &str) -> Result<()> {
     let file = pod.join("containers").join(container).join("pid");
     let pid = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let pid: String = pid.chars().take_while(char::is_ascii_digit).collect();
