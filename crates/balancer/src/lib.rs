@@ -12,6 +12,6 @@ mod nftables;
 mod proxy;
 
 pub use forwarding::{DataPlane, Forwarding, FoundForwarding, FrontKey};
-pub use local::{LocalBalancer, PoolReport};
+pub use local::LocalBalancer;
 pub use nftables::{Nftables, NftablesSettings};
 pub use proxy::{Proxy, ProxyLimits, ProxyTasks};

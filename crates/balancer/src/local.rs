@@ -12,9 +12,10 @@ use bindery_core::balancers::{
     AddressChange, AddressOutcome, BalancerKey, BalancerLimits, BalancerSpec, Frontage,
     HeldBalancer, Holdings,
 };
-use bindery_core::pools::{Overlap, PoolUsage};
+use bindery_core::pools::PoolReport;
 use bindery_core::{Fault, FaultKind, Pool, Problem, Reason};
 use bindery_engine::balancing::LoadBalancer;
+use bindery_engine::pools::PoolKeeper;
 use futures::future::BoxFuture;
 use tokio::sync::{Mutex, Notify};
 
@@ -34,15 +35,7 @@ pub struct LocalBalancer {
     /// What is decided is applied in the order of decisions.
     turn: Mutex<()>,
     changed: Notify,
-}
-
-/// How a pool is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PoolReport {
-    /// How much of it is used.
-    pub usage: PoolUsage,
-    /// The addresses that an older pool has.
-    pub overlap: Option<Overlap>,
+    usage_changed: Notify,
 }
 
 impl LocalBalancer {
@@ -54,22 +47,8 @@ impl LocalBalancer {
             book: std::sync::Mutex::default(),
             turn: Mutex::new(()),
             changed: Notify::new(),
+            usage_changed: Notify::new(),
         }
-    }
-
-    /// Replaces all pools.
-    ///
-    /// # Guarantees
-    /// Balancers keep the addresses that they have. Those that wait for one are tried again.
-    pub fn set_pools(&self, pools: BTreeMap<String, Pool>) {
-        self.with(|book| book.set_pools(pools));
-        self.changed.notify_one();
-    }
-
-    /// How each pool is.
-    #[must_use]
-    pub fn pools(&self) -> BTreeMap<String, PoolReport> {
-        self.with(|book| book.pool_reports())
     }
 
     /// What the author of a balancer should know although it works.
@@ -93,7 +72,9 @@ impl LocalBalancer {
             return Err(Fault::new(FaultKind::Invalid, text));
         };
         let _turn = self.turn.lock().await;
-        let (decided, frontage) = self.with(|book| book.decide_front(key, front, previous))?;
+        let decided = self.with(|book| book.decide_front(key, front, previous));
+        self.usage_changed.notify_one();
+        let (decided, frontage) = decided?;
         for address in &frontage.addresses {
             if let Some(objection) = self.plane.objection(*address) {
                 return Err(Fault::new(FaultKind::Refused, objection));
@@ -127,6 +108,7 @@ impl LocalBalancer {
         self.plane.apply(&[(key.clone(), None)]).await?;
         if self.with(|book| book.removed(key)) {
             self.changed.notify_one();
+            self.usage_changed.notify_one();
         }
         Ok(())
     }
@@ -199,6 +181,22 @@ impl LoadBalancer for LocalBalancer {
 
     fn changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.changed.notified())
+    }
+}
+
+impl PoolKeeper for LocalBalancer {
+    fn set_pools(&self, pools: BTreeMap<String, Pool>) {
+        self.with(|book| book.set_pools(pools));
+        self.changed.notify_one();
+        self.usage_changed.notify_one();
+    }
+
+    fn reports(&self) -> BTreeMap<String, PoolReport> {
+        self.with(|book| book.pool_reports())
+    }
+
+    fn usage_changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.usage_changed.notified())
     }
 }
 

@@ -99,6 +99,15 @@ pub struct Overlap {
     pub range: AddressRange,
 }
 
+/// How a pool is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolReport {
+    /// How much of it is used.
+    pub usage: PoolUsage,
+    /// The addresses that an older pool has.
+    pub overlap: Option<Overlap>,
+}
+
 /// All pools, and the addresses of all Services.
 ///
 /// # Guarantees

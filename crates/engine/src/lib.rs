@@ -6,6 +6,7 @@
 
 pub mod balancing;
 pub mod machine;
+pub mod pools;
 pub mod ports;
 pub mod queue;
 pub mod runner;

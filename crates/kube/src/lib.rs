@@ -13,6 +13,7 @@ mod events;
 mod lease;
 mod metrics;
 mod object_counts;
+mod pools;
 mod publishing;
 mod reconcile;
 mod replica;
@@ -31,6 +32,7 @@ pub use controllers::{Controllers, Handle, Task};
 pub use lease::{LeaseHolder, LeaseSettings, LeaseState};
 pub use metrics::Metrics;
 pub use object_counts::ObjectState;
+pub use pools::PoolController;
 pub use replica::Replica;
 pub use servers::{
     NewKey, PodAccess, PodKey, PodPlace, PodPorts, SecretText, ServerControllers, ServerSettings,

@@ -10,7 +10,9 @@ use bindery_core::balancers::{
 };
 use bindery_core::{AddressPools, AddressProblem, AddressRequest, Fault, FaultKind, Pool, Reason};
 
-use super::{PoolReport, held};
+use bindery_core::pools::PoolReport;
+
+use super::held;
 use crate::forwarding::{Forwarding, FoundForwarding};
 
 /// The annotation by which a Service names the pool that it wants an address of.

@@ -153,7 +153,7 @@ async fn a_used_up_pool_is_told_and_whoever_waits_is_woken_when_an_address_is_fr
         refused.contains("no IPv4 address is free in pool"),
         "{refused}"
     );
-    assert_eq!(provider.pools()["pool"].usage.free(), 0);
+    assert_eq!(provider.reports()["pool"].usage.free(), 0);
     provider.remove(&key("one")).await.expect("it goes");
     provider.changed().await;
     assert_eq!(address(&provider, "two").await, Ok("192.0.2.1".to_owned()));
