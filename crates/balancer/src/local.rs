@@ -7,6 +7,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, UdpSocket};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use bindery_core::balancers::{
     AddressChange, AddressOutcome, BalancerKey, BalancerLimits, BalancerSpec, Frontage,
@@ -18,6 +19,7 @@ use bindery_engine::balancing::LoadBalancer;
 use bindery_engine::pools::PoolKeeper;
 use futures::future::BoxFuture;
 use tokio::sync::{Mutex, Notify};
+use tokio_util::sync::CancellationToken;
 
 use self::book::{Book, Decided};
 use crate::forwarding::DataPlane;
@@ -26,6 +28,9 @@ use crate::forwarding::DataPlane;
 const CHUNK_LEN_MAX: usize = 500;
 /// Balancers that are worked on at the same time: more would only wait for the data plane.
 const BALANCERS_MAX: usize = 16;
+
+/// How long a first Service waits for pools to be read.
+const POOLS_WAIT: Duration = Duration::from_secs(5);
 
 /// The load balancers of this machine.
 pub struct LocalBalancer {
@@ -36,6 +41,8 @@ pub struct LocalBalancer {
     turn: Mutex<()>,
     changed: Notify,
     usage_changed: Notify,
+    /// Cancelled when pools were told for the first time.
+    pools_known: CancellationToken,
 }
 
 impl LocalBalancer {
@@ -48,6 +55,7 @@ impl LocalBalancer {
             turn: Mutex::new(()),
             changed: Notify::new(),
             usage_changed: Notify::new(),
+            pools_known: CancellationToken::new(),
         }
     }
 
@@ -71,6 +79,9 @@ impl LocalBalancer {
             let text = "this machine has no gateways for egress";
             return Err(Fault::new(FaultKind::Invalid, text));
         };
+        // Nobody is told that there is no pool because pools are read a moment later than Services.
+        let known = self.pools_known.cancelled();
+        let _told_or_not = tokio::time::timeout(POOLS_WAIT, known).await;
         let _turn = self.turn.lock().await;
         let decided = self.with(|book| book.decide_front(key, front, previous));
         self.usage_changed.notify_one();
@@ -187,6 +198,7 @@ impl LoadBalancer for LocalBalancer {
 impl PoolKeeper for LocalBalancer {
     fn set_pools(&self, pools: BTreeMap<String, Pool>) {
         self.with(|book| book.set_pools(pools));
+        self.pools_known.cancel();
         self.changed.notify_one();
         self.usage_changed.notify_one();
     }

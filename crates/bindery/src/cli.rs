@@ -180,8 +180,31 @@ pub(crate) struct UpFlags {
     )]
     pub(crate) cluster: Vec<LocalCluster>,
 
+    /// What gives Services of type LoadBalancer an address of an AddressPool and forwards their traffic
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = BalancerChoice::Auto,
+        env = "BINDERY_LOAD_BALANCER",
+        hide_env_values = true
+    )]
+    pub(crate) load_balancer: BalancerChoice,
+
     #[command(flatten)]
     pub(crate) watching: Watching,
+}
+
+/// What forwards the traffic of Services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BalancerChoice {
+    /// With `up` the proxy; with `run` nftables where it can be used, else the proxy
+    Auto,
+    /// Rules of the kernel, which stay when Bindery ends; needs root and the program nft
+    Nftables,
+    /// Sockets of Bindery, without privileges
+    Proxy,
+    /// Nothing: Services are left to others
+    Off,
 }
 
 /// Which name server `up` starts.
@@ -307,6 +330,17 @@ pub(crate) struct RunFlags {
         hide_env_values = true
     )]
     pub(crate) image: String,
+
+    /// What gives Services of class bindery.dev/lb an address of an AddressPool and forwards their traffic, on
+    /// the machine where Bindery runs
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = BalancerChoice::Off,
+        env = "BINDERY_LOAD_BALANCER",
+        hide_env_values = true
+    )]
+    pub(crate) load_balancer: BalancerChoice,
 
     #[command(flatten)]
     pub(crate) election: ElectionFlags,

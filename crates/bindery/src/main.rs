@@ -13,6 +13,7 @@ mod log;
 mod stop;
 mod surroundings;
 
+mod balancing;
 mod banner;
 mod data;
 mod folder;

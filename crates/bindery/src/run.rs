@@ -10,6 +10,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
 
+use crate::balancing::LocalBalancing;
 use crate::cli::RunFlags;
 use crate::election::{ElectionReport, Part};
 use crate::servers::{Connections, ServerSource, ServersKeeper, ServersReading, read_settled};
@@ -58,6 +59,9 @@ async fn start(flags: &RunFlags, stop: CancellationToken) -> Result<Started> {
         scratch: surroundings::scratch_folder(),
         replica: part.replica.clone(),
     };
+    if let Some(balancing) = LocalBalancing::open(flags.load_balancer, false).await? {
+        balancing.start(&client, &part.replica, &mut work);
+    }
     let servers = found.values().flatten();
     let servers: Vec<String> = servers.map(|one| one.info.address.to_string()).collect();
     let (mut sources, engine) = control::start(wanted, std::future::ready(0), &mut work);

@@ -18,6 +18,7 @@ use kube::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::balancing::LocalBalancing;
 use crate::banner::Banner;
 use crate::cli::UpFlags;
 use crate::data::Lost;
@@ -112,7 +113,7 @@ async fn start(
         base.spawn("name server", task);
     }
     let mut work = Supervisor::new(stop);
-    run_pods(&client, &banner.data, &mut base);
+    run_services(flags, &client, &banner.data, (&mut base, &mut work)).await?;
     let (keeper, news) = Keeper::new(flags.dir.clone(), client.clone()).await?;
     let applied = wait_until_applied(news.clone());
     let wanted = control::ControllerSetup {
@@ -140,6 +141,20 @@ fn data_folder(flags: &UpFlags) -> Result<PathBuf> {
         Some(folder) => Ok(folder.clone()),
         None => data::default_folder(&flags.dir),
     }
+}
+
+/// Runs the pods of this machine, and its load balancers.
+async fn run_services(
+    flags: &UpFlags,
+    client: &Client,
+    data: &Path,
+    (base, work): (&mut Supervisor, &mut Supervisor),
+) -> Result<()> {
+    run_pods(client, data, base);
+    if let Some(balancing) = LocalBalancing::open(flags.load_balancer, true).await? {
+        balancing.start(client, &Replica::alone(), work);
+    }
+    Ok(())
 }
 
 /// Runs the pods of name servers that are declared as objects, as processes of this machine.
