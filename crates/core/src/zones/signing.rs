@@ -242,11 +242,17 @@ impl Zone {
         declared.is_some_and(|declared| declared.signing.policy == SigningPolicy::Unsigned)
     }
 
-    /// Notes who signs the zone, which was read.
+    /// Notes who signs the zone, which was read. A signer that lost the zone and has it again without keys goes on
+    /// being the one, as long as the zone is to be signed: it is about to be told so.
     pub(super) fn note_signer(&mut self) {
-        let leader = self.leader.as_ref().map(|leader| leader.id.clone());
-        let is_signed = self.is_hosted() && self.signatures.has_keys();
-        self.signer = leader.filter(|_| is_signed);
+        let declared = self.declared.as_ref().map(|declared| &declared.signing);
+        let told = declared.and_then(|signing| signing.signer.as_ref());
+        let is_named =
+            declared.is_some_and(|signing| matches!(signing.policy, SigningPolicy::Named(_)));
+        let leader = self.leader.as_ref().map(|leader| &leader.id);
+        let was_signer = leader.is_some() && self.signer.as_ref().or(told) == leader;
+        let is_signer = self.signatures.has_keys() || (is_named && was_signer);
+        self.signer = leader.filter(|_| self.is_hosted() && is_signer).cloned();
     }
 
     /// Who signs the zone, where that is not the leader. The leader does not get the zone then, if it does not

@@ -1,16 +1,19 @@
 //! Signed zones: they validate from the DS that their status tells, through everything that happens to them.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 
 use crate::machine::{Machine, Server, run, text, until};
+use crate::stage::{Stage, resolves_at};
 
 crate::cases!(
     a_signed_zone_validates_through_everything,
     a_living_zone_is_signed_and_unsigned_again,
     a_zone_on_several_primaries_is_not_signed_and_says_so,
     a_cluster_signs_its_zone_by_its_own_policy,
+    zones_that_their_own_server_signs_are_written_and_told,
 );
 
 /// A cluster of one primary and one secondary, with a policy.
@@ -174,27 +177,21 @@ fn a_signed_zone_validates_through_everything(server: Server) -> Result<()> {
 /// Has `named` take another key in place of the one of this DS.
 fn roll(machine: &Machine, ds: &str) -> Result<()> {
     let tag = ds.split_whitespace().nth(3).context("a DS has a tag")?;
-    let config = fs::read_to_string(machine.data().join("named/named.conf"))?;
+    let command = ["dnssec", "-rollover", "-key", tag, "example.com"];
+    rndc(&machine.data().join("named"), &command)
+}
+
+/// Gives a command to the `named` of a folder.
+fn rndc(folder: &Path, command: &[&str]) -> Result<()> {
+    let config = fs::read_to_string(folder.join("named.conf"))?;
     let port = config.split(" port ").nth(1).context("a control channel")?;
     let port = port.split_whitespace().next().context("a port")?;
     let at = config.find("key \"bindery-control\"").context("its key")?;
     let end = config[at..].find("};").context("the end of its key")?;
-    let key = machine.scratch.path().join("rndc.key");
+    let key = folder.join("rndc.key");
     fs::write(&key, format!("{}}};\n", &config[at..at + end]))?;
     let key = key.display().to_string();
-    let line = [
-        "-s",
-        "127.0.0.1",
-        "-p",
-        port,
-        "-k",
-        &key,
-        "dnssec",
-        "-rollover",
-        "-key",
-        tag,
-        "example.com",
-    ];
+    let line = [&["-s", "127.0.0.1", "-p", port, "-k", &key], command].concat();
     text(&run("rndc", &line)?).map(drop)
 }
 
@@ -291,4 +288,50 @@ fn a_cluster_signs_its_zone_by_its_own_policy(_: Server) -> Result<()> {
     is_signed(&machine)?;
     ensure!(ds(&machine)? == first, "the keys are the same");
     machine.says(ZONE, DEGRADED, "ReconcileSucceeded")
+}
+
+/// In place, and inline: there the serial runs ahead of the updates, and these are served a moment after their answer.
+fn zones_that_their_own_server_signs_are_written_and_told(_: Server) -> Result<()> {
+    let stage = Stage::new(&[])?;
+    let folder = stage.scratch.path().join("named");
+    for (name, inline) in [("place", "no"), ("inline", "yes")] {
+        let zone = format!("{name}.test");
+        let lines = format!(
+            "{zone}. 300 IN SOA ns.{zone}. root.{zone}. 7 3600 600 604800 300\n\
+             {zone}. 300 IN NS ns.{zone}.\nns.{zone}. 300 IN A 192.0.2.53\n"
+        );
+        fs::write(folder.join(format!("{name}.zone")), lines)?;
+        let statement = format!(
+            "{zone} {{ type primary; file \"{name}.zone\"; dnssec-policy default; inline-signing {inline}; }};"
+        );
+        rndc(&folder, &["addzone", &statement])?;
+        let objects = EXAMPLE.replace("example.com", &zone);
+        let objects = objects
+            .replace("example-com", name)
+            .replace("metadata: {name: www", &format!("metadata: {{name: {name}"));
+        let objects = objects.replace("  dnssecPolicy: default\n", "");
+        stage.kubectl_apply(&objects)?;
+        let (zone_object, object) = (format!("dnszone/{name}"), format!("arecord/{name}"));
+        stage.says(&[&zone_object], SIGNED, |said| said == "True")?;
+        stage.says(&[&zone_object], READY, |said| said == "True")?;
+        stage.says(&[&object], READY, |said| said == "True")?;
+        // Its name server and that one's address are theirs.
+        stage.says(&[&zone_object], ".status.foreignCount", |said| said == "1")?;
+        stage.says(&[&zone_object], ".status.dnssec.dsRecords[0]", |said| {
+            said.contains(" IN DS ")
+        })?;
+        for number in 2..5 {
+            let address = format!("192.0.2.{number}");
+            let patch = format!("{{\"spec\":{{\"ipv4Addresses\":[\"{address}\"]}}}}");
+            stage.kubectl(&["patch", &object, "--type=merge", "-p", &patch])?;
+            resolves_at(
+                stage.primary.address(),
+                &format!("www.{zone}"),
+                "A",
+                &address,
+            )?;
+            stage.says(&[&object], READY, |said| said == "True")?;
+        }
+    }
+    Ok(())
 }

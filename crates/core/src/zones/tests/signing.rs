@@ -322,3 +322,21 @@ fn while_its_signer_is_away_nobody_else_gets_a_signed_zone() {
     next.pass(Duration::from_mins(1));
     assert!(next.server.contains_key(&name(ZONE)));
 }
+
+#[test]
+fn a_signer_that_lost_the_zone_signs_it_again_and_no_other_primary_gets_it() {
+    let mut world = to_be_signed(&[ServerRole::Primary], named("default"));
+    let roles = [ServerRole::Primary, ServerRole::Primary];
+    world.zones.set_servers(servers(&roles), world.now);
+    world.pass(Duration::from_secs(5));
+    world.server.clear();
+    world.pass(Duration::from_mins(1));
+    let signing = report(&world);
+    assert!(
+        signing.is_complete && signing.trouble.is_none(),
+        "{signing:?}"
+    );
+    assert_eq!(signing.left_out, 1);
+    let event = world.zones.zone_event(&name(ZONE)).expect("it is declared");
+    assert!(event.followers.is_empty(), "{:?}", event.followers);
+}
