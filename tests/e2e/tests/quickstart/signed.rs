@@ -13,6 +13,7 @@ crate::cases!(
     a_living_zone_is_signed_and_unsigned_again,
     a_zone_on_several_primaries_is_not_signed_and_says_so,
     a_cluster_signs_its_zone_by_its_own_policy,
+    a_primary_that_is_added_never_gets_a_signed_zone,
     zones_that_their_own_server_signs_are_written_and_told,
 );
 
@@ -288,6 +289,59 @@ fn a_cluster_signs_its_zone_by_its_own_policy(_: Server) -> Result<()> {
     is_signed(&machine)?;
     ensure!(ds(&machine)? == first, "the keys are the same");
     machine.says(ZONE, DEGRADED, "ReconcileSucceeded")
+}
+
+fn a_primary_that_is_added_never_gets_a_signed_zone(_: Server) -> Result<()> {
+    let mut machine = Machine::idle(Server::Builtin)?;
+    let zone = EXAMPLE.replace("  zoneName:", "  clusterRef: signers\n  zoneName:");
+    machine.write("cluster.yaml", CLUSTER)?;
+    machine.write("zone.yaml", &zone)?;
+    machine.start()?;
+    is_signed(&machine)?;
+    machine.write(
+        "cluster.yaml",
+        &CLUSTER.replace("primary: {replicas: 1}", "primary: {replicas: 2}"),
+    )?;
+    let added = ".status.conditions[?(@.type=='Bind9Instance-1')].status";
+    machine.says("b9c/signers", added, "True")?;
+    until("the added one is named", || {
+        let path = "jsonpath={.status.conditions[?(@.type=='Signed')].message}";
+        let said = machine.kubectl(&["get", ZONE, "-o", path])?;
+        Ok(said.contains("1 more primaries").then_some(()))
+    })?;
+    let address =
+        |pod: &str| machine.kubectl(&["get", "pod", pod, "-o", "jsonpath={.status.podIP}"]);
+    let second = address("signers-primary-1-0")?;
+    let is_refused = || {
+        let at = format!("@{second}");
+        let asked = run(
+            "dig",
+            &[&at, "-p", "5353", "+time=2", "+tries=2", "www.example.com"],
+        )?;
+        let said = String::from_utf8_lossy(&asked.stdout).into_owned();
+        ensure!(said.contains("status: REFUSED"), "{said}");
+        Ok(())
+    };
+    is_refused()?;
+    // Its storage goes with the pod, and its keys with that: the status tells the new DS, and all is signed by it.
+    let first = ds(&machine)?;
+    machine.kubectl(&["delete", "pod", "signers-primary-0-0"])?;
+    until("another DS", || {
+        is_refused()?;
+        let now = ds(&machine)?;
+        Ok((!now.is_empty() && now != first).then_some(()))
+    })?;
+    is_signed(&machine)?;
+    is_refused()?;
+    for pod in ["signers-primary-0-0", "signers-secondary-0-0"] {
+        validates_at(
+            &machine,
+            (&address(pod)?, 5353),
+            "www.example.com",
+            &["192.0.2.1"],
+        )?;
+    }
+    machine.says(ZONE, ".status.dnssec.signer", "default/signers-primary-0-0")
 }
 
 /// In place, and inline: there the serial runs ahead of the updates, and these are served a moment after their answer.
