@@ -206,7 +206,6 @@ impl Zone {
     /// Takes in the version of the zone that was read, before it replaces what was known.
     pub(super) fn compare_version(
         &mut self,
-        apex: &Name,
         sets: &BTreeMap<RecordKey, RecordSet>,
         serial: Serial,
     ) {
@@ -255,11 +254,6 @@ impl Zone {
         }
         let known = self.known_serial;
         let is_behind = known.is_some_and(|known| known.newer_than(serial));
-        if is_handed_over && is_behind {
-            let newer = self.children.all_actual();
-            let gone = taken_away(sets, |key| newer.get(key).map(|set| set.data()));
-            self.let_go_again(apex, gone);
-        }
         if is_handed_over || is_behind {
             self.stash();
         }

@@ -349,29 +349,3 @@ fn what_was_withdrawn_goes_from_an_older_version_that_leads_while_the_first_is_s
     assert!(world.has(THEIRS), "{:?}", world.lines());
     assert!(!world.has(API), "{:?}", world.lines());
 }
-
-#[test]
-fn what_was_taken_away_does_not_come_back_with_another_leader_that_has_an_older_version() {
-    let mut world = with_followers(&[ServerRole::Primary]);
-    world.zones.declare_zone(served(APEX));
-    world.zones.declare(declare("www", 1, WWW, ""));
-    world.pass(Duration::from_secs(5));
-    world.write(API);
-    world.pass(Duration::from_mins(1));
-    let older = world.server[&name(ZONE)].clone();
-    // Whoever wrote it takes it away again; that is all that anybody knows of it.
-    let content = world.server.get_mut(&name(ZONE)).expect("it is there");
-    content.sets.remove(&records(API)[0].key());
-    content.serial = content.serial.next();
-    world.write(THEIRS);
-    world.pass(Duration::from_mins(1));
-    assert!(world.has(THEIRS) && !world.has(API));
-
-    // The other primary was out all the while.
-    world.server.insert(name(ZONE), older);
-    let silence = Err(Fault::new(FaultKind::Lost, "it does not answer"));
-    world.zones.on_answer(&server(0), silence, world.now);
-    world.pass(Duration::from_secs(5));
-    assert!(!world.has(API), "{:?}", world.lines());
-    assert!(world.has(THEIRS) && world.has(WWW), "{:?}", world.lines());
-}
