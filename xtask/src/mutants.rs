@@ -7,11 +7,12 @@
 mod build;
 mod list;
 mod places;
+mod reach;
 mod run;
 mod splice;
 mod survivors;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -20,9 +21,14 @@ use anyhow::{Context, Result, bail};
 use build::{Copied, Unbuilt};
 use list::Mutant;
 use run::{Outcome, Results, Suite, Tests};
+use survivors::without_line;
 
 /// What survives in core, each with its reason.
 const SURVIVORS: &str = "docs/mutants.md";
+
+/// What became of each mutant, in the folder of the mutants.
+const RESULTS: &str = "results.tsv";
+const SIMULATION: &str = "simulation";
 
 const CORE: &str = "bindery-core";
 const SOURCES: &str = "bindery-sources";
@@ -51,7 +57,7 @@ const STAGES: [Stage; 3] = [
         ],
     },
     Stage {
-        name: "simulation",
+        name: SIMULATION,
         cases: 32,
         tests: &[
             unit_tests("bindery-kube", &[CORE, SOURCES]),
@@ -80,36 +86,47 @@ const fn unit_tests(package: &'static str, mutants_of: &'static [&'static str]) 
     }
 }
 
+/// Which mutants are tried, and with what.
+#[derive(Default)]
+struct Options {
+    /// Only those of these files, unless there are none.
+    files: Vec<String>,
+    /// Only those that survived the run before, told apart without their lines.
+    again: Option<BTreeSet<String>>,
+    /// Leaves the simulation out.
+    is_unit: bool,
+}
+
 /// Tries the mutants and compares what survives in core with the list of survivors. `--file PATH`, as
-/// often as wanted, takes only those of a file.
+/// often as wanted, takes only those of a file; `--again` only those that survived the run before;
+/// `--unit` runs the unit tests only.
 ///
 /// A run that was interrupted goes on where it was, as long as no file changed.
 ///
 /// # Errors
 /// When a mutant of core survives that is not in the list, or the tests fail without a mutant.
 pub(crate) fn run(root: &Path, rest: &[String]) -> Result<()> {
-    let files = files(rest)?;
     let scratch = build::target(root).join("mutants");
+    let options = Options::read(rest, &scratch.join(RESULTS))?;
     let mutants = list::fetch_all(root)?;
     let mut copied = Copied::write(root, &scratch, &mutants)?;
     copied.splice(&mutants)?;
-    let mut results = Results::open(&scratch.join("results.tsv"), copied.fingerprint)?;
-    let is_chosen = |mutant: &Mutant| files.is_empty() || files.contains(&mutant.file);
+    let mut results = Results::open(&scratch.join(RESULTS), copied.fingerprint)?;
     let numbered = || {
         mutants
             .iter()
             .enumerate()
             .map(|(at, mutant)| (at + 1, mutant))
     };
-    let chosen = || numbered().filter(|(_, mutant)| is_chosen(mutant));
+    let chosen = || numbered().filter(|(_, mutant)| options.choose(mutant));
     let mut open: Vec<_> = chosen()
         .filter(|(number, _)| !copied.unbuilt.contains_key(number))
         .collect();
     if open.is_empty() {
-        bail!("there is no mutant in {}", files.join(", "));
+        bail!("there is no such mutant {}", options.files.join(", "));
     }
     let mut became = BTreeMap::new();
-    for stage in &STAGES {
+    for stage in options.stages() {
         try_stage(stage, &copied, &open, &mut results)?;
         open.retain(|(number, mutant)| {
             let outcome = results.get(stage.name, mutant);
@@ -130,20 +147,42 @@ pub(crate) fn run(root: &Path, rest: &[String]) -> Result<()> {
         println!("untried, since no switch can stand there: {}", mutant.name);
     }
     let survivors = open.iter().map(|(_, mutant)| &*mutant.name);
-    compare(root, survivors, files.is_empty())
+    compare(root, survivors, options.is_whole())
 }
 
-/// The values of `--file`.
-fn files(rest: &[String]) -> Result<Vec<String>> {
-    let mut files = Vec::new();
-    let mut words = rest.iter();
-    while let Some(word) = words.next() {
-        if word != "--file" {
-            bail!("`mutants` has no option `{word}`; it has --file PATH");
+impl Options {
+    fn read(rest: &[String], results: &Path) -> Result<Self> {
+        let mut options = Self::default();
+        let mut words = rest.iter();
+        while let Some(word) = words.next() {
+            match &**word {
+                "--file" => {
+                    let file = words.next().context("--file needs a path")?;
+                    options.files.push(file.clone());
+                }
+                "--again" => options.again = Some(run::survivors(results)?),
+                "--unit" => options.is_unit = true,
+                other => bail!("`mutants` has --file PATH, --again and --unit, not `{other}`"),
+            }
         }
-        files.push(words.next().context("--file needs a path")?.clone());
+        Ok(options)
     }
-    Ok(files)
+
+    fn choose(&self, mutant: &Mutant) -> bool {
+        let survived = |again: &BTreeSet<String>| again.contains(&without_line(&mutant.name));
+        (self.files.is_empty() || self.files.contains(&mutant.file))
+            && self.again.as_ref().is_none_or(survived)
+    }
+
+    fn stages(&self) -> impl Iterator<Item = &'static Stage> {
+        let stages = STAGES.iter();
+        stages.filter(|stage| !self.is_unit || stage.name != SIMULATION)
+    }
+
+    /// Whether all that the list of survivors speaks of is tried.
+    fn is_whole(&self) -> bool {
+        self.files.is_empty() && self.again.is_none() && !self.is_unit
+    }
 }
 
 /// Builds and runs the tests of a stage on the mutants that it has to try.
@@ -164,7 +203,7 @@ fn try_stage(
     let mut suites = Vec::new();
     for tests in stage.tests.iter().filter(needed) {
         for built in copied.build(tests.package, tests.targets)? {
-            suites.push(Suite::try_out(&built, tests, stage.cases)?);
+            suites.push(Suite::try_out(&built, tests, stage.cases, &copied.scratch)?);
         }
     }
     run::stage(stage.name, &suites, &untried, results)

@@ -25,6 +25,9 @@ const SWITCH_SHARED: &str = "\n#[doc(hidden)] pub use bindery_core::{MutantSide,
 /// The crates that the tests spend their time in.
 const OPTIMISED: [&str; 2] = ["bindery-core", "bindery-sources"];
 
+/// The file with what an earlier build found.
+const RECALLED: &str = "unbuilt.tsv";
+
 /// What the compiler says of a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unbuilt {
@@ -36,10 +39,10 @@ pub(super) enum Unbuilt {
 
 /// The copy.
 pub(super) struct Copied {
+    /// Where the copy and all that is found lies.
+    pub(super) scratch: PathBuf,
     folder: PathBuf,
     target: PathBuf,
-    /// The file with what an earlier build found.
-    recalled: PathBuf,
     /// The files with mutants: their text without them.
     sources: BTreeMap<String, String>,
     /// Names the crates that were copied, tests included.
@@ -98,9 +101,9 @@ impl Copied {
         }
         remove_others(&folder, &known)?;
         Ok(Self {
+            scratch: scratch.to_owned(),
             folder,
             target: target(root),
-            recalled: scratch.join("unbuilt.tsv"),
             sources,
             fingerprint: hasher.finish(),
             unbuilt: BTreeMap::new(),
@@ -145,7 +148,7 @@ impl Copied {
 
     /// What an earlier build found of files that are the same, so that it need not find it again.
     fn recall(&mut self, mutants: &[Mutant]) {
-        let text = fs::read_to_string(&self.recalled).unwrap_or_default();
+        let text = fs::read_to_string(self.scratch.join(RECALLED)).unwrap_or_default();
         let lines: BTreeSet<&str> = text.lines().collect();
         for (at, mutant) in mutants.iter().enumerate() {
             let found = Unbuilt::ALL.into_iter();
@@ -162,7 +165,8 @@ impl Copied {
             .iter()
             .map(|(number, found)| self.line(&mutants[number - 1], *found));
         let lines: Vec<String> = lines.collect();
-        fs::write(&self.recalled, lines.join("\n")).context("cannot write what does not compile")
+        fs::write(self.scratch.join(RECALLED), lines.join("\n"))
+            .context("cannot write what does not compile")
     }
 
     fn line(&self, mutant: &Mutant, found: Unbuilt) -> String {

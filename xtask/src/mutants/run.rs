@@ -1,6 +1,6 @@
 //! Runs the tests with one mutant after the other switched on.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -14,6 +14,8 @@ use anyhow::{Context, Result, bail};
 
 use super::build::Built;
 use super::list::Mutant;
+use super::reach::Reach;
+use super::survivors::without_line;
 use crate::program::Program;
 
 /// Programs that run at once.
@@ -68,24 +70,32 @@ pub(super) struct Suite {
     seconds_max: u64,
     /// The packages whose mutants it is tried on.
     packages: &'static [&'static str],
+    /// What its tests reach; a program that is no set of tests is run as a whole.
+    reach: Option<Reach>,
 }
 
 impl Suite {
-    /// A suite that has been seen to pass without a mutant.
+    /// A suite that has been seen to pass without a mutant. `scratch` is for what its tests write.
     ///
     /// # Errors
     /// When it fails.
-    pub(super) fn try_out(built: &Built, tests: &Tests, cases: u32) -> Result<Self> {
+    pub(super) fn try_out(
+        built: &Built,
+        tests: &Tests,
+        cases: u32,
+        scratch: &Path,
+    ) -> Result<Self> {
         let program = Program::new(&built.folder, &built.program.to_string_lossy())
             .args(tests.args.iter().copied())
             .env("PROPTEST_CASES", &cases.to_string())
             .env("PROPTEST_MAX_SHRINK_ITERS", "0")
             .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
             .env("INSTA_UPDATE", "no");
-        let suite = Self {
+        let mut suite = Self {
             program,
             seconds_max: tests.seconds_max,
             packages: tests.mutants_of,
+            reach: None,
         };
         let begun = Instant::now();
         if suite.run(0)? != Outcome::Survives {
@@ -93,17 +103,50 @@ impl Suite {
         }
         let took = begun.elapsed().as_secs_f64();
         println!("{} passes in {took:.1} s", built.name);
+        if tests.args.is_empty() {
+            suite.reach = Some(suite.fetch_reach(scratch)?);
+        }
         Ok(suite)
     }
 
+    /// Runs it once more and returns what its tests reach.
+    fn fetch_reach(&self, scratch: &Path) -> Result<Reach> {
+        let path = scratch.join("reached.tsv");
+        if path.exists() {
+            fs::remove_file(&path).context("cannot remove what an earlier run reached")?;
+        }
+        // With one at a time no test has a thread of its own.
+        let program = self.program.clone().args(["--test-threads", "2"]);
+        let program = program.env("BINDERY_MUTANTS_REACHED", &path.to_string_lossy());
+        if !program.status()?.success() {
+            bail!("fails when asked what it reaches: {program}");
+        }
+        let written = fs::read_to_string(&path).context("nothing was reached")?;
+        let listed = self.program.clone().args(["--list"]).stdout()?;
+        Ok(Reach::read(&written, &listed))
+    }
+
+    /// Runs the tests that may notice a mutant, until one does; with the number zero, all of them.
     fn run(&self, number: usize) -> Result<Outcome> {
+        let runs = self.reach.as_ref().map(|reach| reach.runs(number));
+        for args in runs.unwrap_or_else(|| vec![Vec::new()]) {
+            let outcome = self.run_tests(number, &args)?;
+            if outcome != Outcome::Survives {
+                return Ok(outcome);
+            }
+        }
+        Ok(Outcome::Survives)
+    }
+
+    fn run_tests(&self, number: usize, args: &[&str]) -> Result<Outcome> {
         let limits = format!(
             "ulimit -c 0; ulimit -v {MEMORY_KIB_MAX}; ulimit -t {}; \
              exec nice -n 5 timeout -k 1 {WAIT_SECONDS_MAX} \"$@\"",
             self.seconds_max
         );
-        let program = self.program.clone().inside("sh", ["-c", &limits, "sh"]);
+        let program = self.program.clone().args(args.iter().copied());
         let status = program
+            .inside("sh", ["-c", &limits, "sh"])
             .env("BINDERY_MUTANT", &number.to_string())
             .status()?;
         let killed = status.signal().map(|signal| 128 + signal);
@@ -154,6 +197,21 @@ impl Results {
         self.known.insert(key, outcome);
         Ok(())
     }
+}
+
+/// The mutants that survived the run whose results these are, whatever its code was.
+///
+/// # Errors
+/// When there was no run.
+pub(super) fn survivors(path: &Path) -> Result<BTreeSet<String>> {
+    let text = fs::read_to_string(path).context("there was no run before")?;
+    let known = read_results(&text);
+    let survived = |outcome: &Outcome| *outcome == Outcome::Survives;
+    let noticed = known.iter().filter(|(_, outcome)| !survived(outcome));
+    let noticed: BTreeSet<&str> = noticed.map(|((_, name), _)| &**name).collect();
+    let names = known.keys().map(|(_, name)| &**name);
+    let left = names.filter(|name| !noticed.contains(name));
+    Ok(left.map(without_line).collect())
 }
 
 fn read_results(text: &str) -> BTreeMap<(String, String), Outcome> {

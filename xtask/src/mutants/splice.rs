@@ -11,8 +11,8 @@ use anyhow::{Context, Result};
 use super::list::Mutant;
 use super::places::{self, Form, Piece, Place};
 
-/// Returns the number of the mutant that is on; the crate root has it.
-const SWITCH: &str = "crate::mutant_switch()";
+/// Returns the number of the mutant that is on, and is told those of its place; the crate root has it.
+const SWITCH: &str = "crate::mutant_switch";
 
 /// A file with its mutants inside.
 pub(super) struct Spliced {
@@ -138,10 +138,12 @@ impl Writer<'_> {
 fn pieces(place: &Place, source: &str) -> (Vec<Piece>, String) {
     let mut before = Vec::new();
     let text = Piece::Text;
+    let switch = |mutants: &[usize]| format!("{SWITCH}(&{mutants:?})");
+    let all = switch(&place.mutants());
     match &place.form {
         Form::Const(_) | Form::Around(_) => (before, String::new()),
         Form::Choice(edits) => {
-            before.push(text(format!("(match {SWITCH} {{ ")));
+            before.push(text(format!("(match {all} {{ ")));
             for edit in edits {
                 before.push(text(format!("{} => ", edit.mutant)));
                 before.push(Piece::Damage(edit.mutant, edit.apply(place, source)));
@@ -152,14 +154,15 @@ fn pieces(place: &Place, source: &str) -> (Vec<Piece>, String) {
         }
         Form::Return(values) => {
             for (mutant, value) in values {
-                before.push(text(format!(" if {SWITCH} == {mutant} {{ return ")));
+                let own = switch(&[*mutant]);
+                before.push(text(format!(" if {own} == {mutant} {{ return ")));
                 before.push(Piece::Damage(*mutant, value.clone()));
                 before.push(text("; }".to_owned()));
             }
             (before, String::new())
         }
         Form::Iterator(values) => {
-            before.push(text(format!("match {SWITCH} {{ ")));
+            before.push(text(format!("match {all} {{ ")));
             for (index, (mutant, value)) in values.iter().enumerate() {
                 let (open, close) = sides(index);
                 before.push(text(format!("{mutant} => {open}crate::MutantSide::Left(")));
@@ -171,12 +174,12 @@ fn pieces(place: &Place, source: &str) -> (Vec<Piece>, String) {
             (before, format!("}}{close} }}"))
         }
         Form::Arm(mutant) => {
-            before.push(text(format!(" if {SWITCH} != {mutant}")));
+            before.push(text(format!(" if {all} != {mutant}")));
             (before, String::new())
         }
         Form::GuardedArm { mutant, has_let } => {
             let (open, close) = if *has_let { ("", "") } else { ("(", ")") };
-            before.push(text(format!("{SWITCH} != {mutant} && {open}")));
+            before.push(text(format!("{all} != {mutant} && {open}")));
             (before, close.to_owned())
         }
     }
@@ -228,7 +231,7 @@ mod tests {
                 (Genre::BinaryOperator, "&&", "||"),
                 (Genre::UnaryOperator, "!b", ""),
             ],
-            "fn f() -> bool { (match on { 1 => é || !b, _ => é && (match on { 2 => b, _ => !b }) }) }",
+            "fn f() -> bool { (match on(&[1]) { 1 => é || !b, _ => é && (match on(&[2]) { 2 => b, _ => !b }) }) }",
         );
     }
 
@@ -237,7 +240,7 @@ mod tests {
         check(
             "fn f() -> u8 { 7 }",
             &[(Genre::FnValue, "7", "0"), (Genre::FnValue, "7", "1")],
-            "fn f() -> u8 { if on == 1 { return 0; } if on == 2 { return 1; } 7 }",
+            "fn f() -> u8 { if on(&[1]) == 1 { return 0; } if on(&[2]) == 2 { return 1; } 7 }",
         );
     }
 
@@ -246,7 +249,7 @@ mod tests {
         check(
             "pub const fn f() -> u8 { 7 }",
             &[(Genre::FnValue, "7", "0")],
-            "pub  fn f() -> u8 { if on == 1 { return 0; } 7 }",
+            "pub  fn f() -> u8 { if on(&[1]) == 1 { return 0; } 7 }",
         );
     }
 
@@ -255,7 +258,7 @@ mod tests {
         check(
             "fn f() -> impl Iterator<Item = u8> { g() }",
             &[(Genre::FnValue, "g()", "empty()")],
-            "fn f() -> impl Iterator<Item = u8> {match on { 1 => crate::MutantSide::Left(empty()), \
+            "fn f() -> impl Iterator<Item = u8> {match on(&[1]) { 1 => crate::MutantSide::Left(empty()), \
              _ => crate::MutantSide::Right({ g() }) }}",
         );
     }
@@ -265,7 +268,7 @@ mod tests {
         check(
             "fn f() { match a { 1 => b, 2 if c => d, _ => e } }",
             &[(Genre::MatchArm, "1 =>", ""), (Genre::MatchArm, "2 if", "")],
-            "fn f() { match a { 1 if on != 1 => b, 2 if on != 2 && (c) => d, _ => e } }",
+            "fn f() { match a { 1 if on(&[1]) != 1 => b, 2 if on(&[2]) != 2 && (c) => d, _ => e } }",
         );
     }
 
@@ -277,7 +280,7 @@ mod tests {
                 (Genre::MatchArmGuard, "c ==", "true"),
                 (Genre::BinaryOperator, "==", "!="),
             ],
-            "fn f() { match a { 2 if (match on { 1 => true, _ => (match on { 2 => c != d, \
+            "fn f() { match a { 2 if (match on(&[1]) { 1 => true, _ => (match on(&[2]) { 2 => c != d, \
              _ => c == d }) }) => e, _ => f } }",
         );
     }
@@ -287,7 +290,7 @@ mod tests {
         check(
             "fn f() { S { a: 1, ..s } }",
             &[(Genre::StructField, "a: 1", "")],
-            "fn f() { (match on { 1 => S {  ..s }, _ => S { a: 1, ..s } }) }",
+            "fn f() { (match on(&[1]) { 1 => S {  ..s }, _ => S { a: 1, ..s } }) }",
         );
     }
 
