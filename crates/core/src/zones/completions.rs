@@ -168,10 +168,8 @@ impl Zones {
             Ok(serial) => {
                 zone.drifted |= zone.known_serial != Some(serial);
                 // Messages were acknowledged and the serial is what it was: the server lost as many
-                // changes as it took, which no difference shows.
-                let is_at_rest = zone.commits == 0 && zone.questions == 0;
-                let is_at_rest = is_at_rest && zone.children.to_verify_len() == 0;
-                zone.stale |= is_at_rest && !zone.drifted && zone.acknowledged != 0;
+                // changes as it took, which no difference shows. Nothing is on its way during a check.
+                zone.stale |= !zone.drifted && zone.acknowledged != 0;
                 if zone.fault.is_some() {
                     zone.recover(&mut self.schedule, name);
                 }

@@ -61,10 +61,6 @@ impl Propagation {
         self.whole.is_some() || self.sets.contains_key(key)
     }
 
-    fn is_empty(&self) -> bool {
-        self.whole.is_none() && self.sets.is_empty()
-    }
-
     /// Whether nothing waits for a server in rotation.
     fn is_done(&self) -> bool {
         !self.is_opening() && self.passed == self.order.len()
@@ -345,10 +341,8 @@ impl Zone {
         if !self.is_followed() {
             return None;
         }
-        let grace = self
-            .fleet
-            .grace_ends(pace)
-            .filter(|_| self.propagation.late.is_none() && !self.propagation.is_empty());
+        let grace = self.fleet.grace_ends(pace);
+        let grace = grace.filter(|_| self.propagation.late.is_none());
         self.fleet.wake().into_iter().chain(grace).min()
     }
 }

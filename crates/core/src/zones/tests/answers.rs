@@ -333,6 +333,18 @@ fn who_waits_for_a_zone_hears_what_becomes_of_it() {
     world.end(step);
     assert_eq!(told(&mut world), ["www"], "there is no such zone");
     assert!(matches!(world.status("www"), ClaimStatus::ZoneNotReady(_)));
+
+    let mut world = World::new();
+    world
+        .zones
+        .declare_zone(zone_declaration(Hosting::Elsewhere));
+    let mut asking = declare("www", 1, WWW, "");
+    asking.published.clear();
+    world.zones.declare(asking);
+    told(&mut world);
+    let step = world.begin();
+    world.end(step);
+    assert_eq!(told(&mut world), ["www"], "it asks whether it may have it");
 }
 
 #[test]

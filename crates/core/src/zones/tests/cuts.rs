@@ -118,3 +118,58 @@ fn a_dname_hides_what_lies_below_it_and_not_what_is_beside_it() {
     assert_eq!(world.status("below"), alias);
     assert!(matches!(world.status("beside"), ClaimStatus::Programmed(_)));
 }
+
+#[test]
+fn a_dname_at_the_apex_hides_everything_but_the_apex() {
+    let mut world = World::with_zone("example.com. 60 IN TYPE39 \\# 6 0161026e6c00");
+    let apex = "example.com. 300 IN TXT \"at the apex\"";
+    world.zones.declare(declare("below", 1, BELOW, ""));
+    world.zones.declare(declare("apex", 1, apex, ""));
+    world.settle();
+    let alias = ClaimStatus::Occluded(Cut::Alias(name(ZONE)));
+    assert_eq!(world.status("below"), alias);
+    assert!(matches!(world.status("apex"), ClaimStatus::Programmed(_)));
+}
+
+#[test]
+fn a_delegation_of_ours_that_is_withdrawn_hides_nothing_any_more() {
+    let mut world = World::with_zone("");
+    world.zones.declare(declare("servers", 1, NS, ""));
+    world.zones.declare(declare("below", 1, BELOW, ""));
+    world.settle();
+    assert_eq!(world.status("below"), delegated());
+    told(&mut world);
+    world.zones.declare(declare("servers", 1, "", NS));
+    world.settle();
+    assert!(matches!(world.status("below"), ClaimStatus::Programmed(_)));
+    assert!(told(&mut world).contains(&object("below")));
+}
+
+/// Declares the zone below, which no server has unless it is put there.
+fn declare_below(world: &mut World) {
+    world.zones.declare_zone(ZoneDeclaration {
+        zone: name("sub.example.com."),
+        ..zone_declaration(Hosting::Elsewhere)
+    });
+    world.pass(Duration::from_secs(5));
+}
+
+#[test]
+fn a_zone_below_that_no_server_has_hides_nothing() {
+    let mut world = World::with_zone("");
+    world.zones.declare(declare("below", 1, BELOW, ""));
+    declare_below(&mut world);
+    assert!(matches!(world.status("below"), ClaimStatus::Programmed(_)));
+}
+
+#[test]
+fn who_is_below_a_zone_that_goes_on_answering_hears_nothing() {
+    let mut world = World::with_zone("");
+    let zone = name("sub.example.com.");
+    world.server.insert(zone, content(""));
+    world.zones.declare(declare("below", 1, BELOW, ""));
+    declare_below(&mut world);
+    told(&mut world);
+    world.zones.hold_zone(&name("sub.example.com."));
+    assert_eq!(told(&mut world), []);
+}

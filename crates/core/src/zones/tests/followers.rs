@@ -218,3 +218,111 @@ fn what_a_server_in_rotation_lost_and_does_not_get_again_is_not_served() {
     assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
     assert_eq!(state(&world), ZoneState::Ready);
 }
+
+#[test]
+fn a_server_that_is_asked_and_does_not_answer_is_told_of_in_time() {
+    let mut world = with_followers(&[ServerRole::Secondary]);
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    let visit = loop {
+        let step = world.begin();
+        if matches!(step, Step::Follow(_)) {
+            break step;
+        }
+        world.end(step);
+    };
+    assert_eq!(world.zones.next_step(&name(ZONE), world.now), None);
+    let end = world.now + Limits::default().pace.grace;
+    let wake = world.zones.next_wake().expect("it wakes by itself");
+    assert!(wake <= end, "{wake:?}");
+    world.zones.take_events();
+    world.now = end;
+    while let Some(step) = world.zones.next_step(&name(ZONE), world.now) {
+        world.end(step);
+    }
+    let told = world.zones.take_events();
+    assert!(told.iter().any(|one| *one.owner == *object("www")));
+    assert!(matches!(world.status("www"), ClaimStatus::Lagging(_)));
+    world.end(visit);
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
+}
+
+#[test]
+fn a_server_stays_late_while_the_leader_is_read_again() {
+    let mut world = with_followers(&[ServerRole::Secondary]);
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    world.serials.insert(server(1), Ok(Serial(7)));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    assert!(matches!(state(&world), ZoneState::Degraded(_)));
+    let content = world.server[&name(ZONE)].clone();
+    let read = Completion::Read(Ok(content));
+    world.zones.complete(&name(ZONE), read, world.now);
+    assert!(matches!(state(&world), ZoneState::Degraded(_)));
+}
+
+#[test]
+fn who_waits_for_one_server_does_not_wait_for_one_that_is_out_of_rotation() {
+    let mut world = with_followers(&[ServerRole::Secondary, ServerRole::Primary]);
+    let silence = Fault::new(FaultKind::Lost, "it does not answer");
+    world.zones.on_answer(&server(2), Err(silence), world.now);
+    world.serials.insert(server(1), Ok(Serial(6)));
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    assert!(matches!(world.status("www"), ClaimStatus::Lagging(_)));
+    world.serials.clear();
+    world.pass(Duration::from_secs(5));
+    let status = world.status("www");
+    assert!(matches!(status, ClaimStatus::Programmed(_)), "{status:?}");
+}
+
+#[test]
+fn one_set_that_waits_holds_no_other() {
+    let mut world = with_followers(&[ServerRole::Secondary]);
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    let serial = world.server[&name(ZONE)].serial;
+    world.serials.insert(server(1), Ok(serial));
+    let mail = "mail.example.com. 60 IN A 192.0.2.8";
+    world.zones.declare(declare("mail", 1, mail, ""));
+    world.pass(Duration::from_millis(500));
+    assert_eq!(world.zones.event(&object("mail")), None);
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
+    world.pass(Duration::from_secs(5));
+    assert!(matches!(world.status("mail"), ClaimStatus::Lagging(_)));
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
+}
+
+#[test]
+fn with_too_many_lists_that_wait_for_a_server_everything_does() {
+    let key = |number: u32| {
+        let name = name(&format!("h{number}.example.com."));
+        RecordKey::new(name, RecordType::A)
+    };
+    let mut zone = super::super::Zone::default();
+    let servers = servers(&[ServerRole::Secondary]);
+    zone.fleet = crate::fleet::Fleet::new(&servers);
+    for number in 1..=1_000 {
+        zone.propagate(Serial(number), &[key(number)], Duration::ZERO);
+    }
+    assert!(zone.propagation.holds(&key(1_000)));
+    assert!(!zone.propagation.holds(&key(0)), "nobody wrote it");
+    zone.propagate(Serial(1_001), &[key(1_001)], Duration::ZERO);
+    assert!(zone.propagation.holds(&key(0)));
+}
+
+#[test]
+fn nothing_is_served_while_a_server_has_another_version_that_the_lead_went_beyond() {
+    let mut world = with_followers(&[ServerRole::Secondary]);
+    world.serials.insert(server(1), Ok(Serial(41)));
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    assert_eq!(world.server[&name(ZONE)].serial, Serial(42));
+    let status = world.status("www");
+    assert!(matches!(status, ClaimStatus::Lagging(_)), "{status:?}");
+}

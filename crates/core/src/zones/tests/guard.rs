@@ -153,6 +153,22 @@ fn an_exclusive_zone_loses_what_others_wrote_and_a_shared_one_keeps_and_counts_i
     assert_eq!((event.foreign, world.lines()), (0, vec![WWW.to_owned()]));
 }
 
+#[test]
+fn of_all_at_the_apex_only_name_servers_are_not_called_foreign() {
+    let own = "example.com. 60 IN NS ns.example.net.";
+    let foreign = "example.com. 60 IN TXT \"theirs\"\nsub.example.com. 60 IN NS ns.example.net.";
+    let mut world = World::with_zone(&format!("{own}\n{foreign}"));
+    world.settle();
+    let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
+    assert_eq!(event.foreign, 2);
+    world.zones.declare_zone(ZoneDeclaration {
+        tenancy: Tenancy::Exclusive,
+        ..zone_declaration(Hosting::Elsewhere)
+    });
+    world.settle();
+    assert_eq!(world.lines(), [own]);
+}
+
 fn allow(digest: &str) -> ZoneDeclaration {
     ZoneDeclaration {
         allowed: Some(digest.into()),
