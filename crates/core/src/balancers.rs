@@ -87,7 +87,6 @@ pub struct Balancers {
     changed: BTreeSet<BalancerKey>,
     gone: Vec<BalancerReport>,
     released: Vec<EndpointsKey>,
-    phases: BTreeMap<(bool, Phase), usize>,
 }
 
 /// What is asked for.
@@ -118,7 +117,6 @@ impl Balancers {
             changed: BTreeSet::new(),
             gone: Vec::new(),
             released: Vec::new(),
-            phases: BTreeMap::new(),
         };
         machine.schedule.push(BalancerWork::Holdings);
         machine
@@ -207,6 +205,10 @@ impl Balancers {
         let touched = self.book.set_group(key, group);
         for owner in BTreeSet::from(owners).into_iter().flatten() {
             self.want_gateway(&owner);
+            // How many endpoints wait may have changed.
+            let key = self.book.balancer(&owner);
+            self.changed
+                .extend(key.filter(|key| self.parents.contains_key(key)));
         }
         for address in touched {
             self.desire(address);
@@ -308,6 +310,7 @@ impl Balancers {
         let refused = self.refused.children(key).filter_map(why);
         BalancerReport {
             key: key.clone(),
+            owner: balancer.and_then(|one| one.owner.clone()),
             phase: self.phase(key),
             frontage: balancer
                 .filter(|one| one.stands)
@@ -316,6 +319,7 @@ impl Balancers {
             is_programmed: balancer.is_some_and(Balancer::is_programmed),
             bound_len: self.standing.children_len(key),
             waiting_len: self.unsettled.children_len(key),
+            buffered_len: balancer.map_or(0, |one| self.buffered_len(key, one)),
             fault: balancer.and_then(|one| one.fault.clone()),
             refused: (
                 refused.take(REFUSED_SHOWN_MAX).collect(),
@@ -337,45 +341,46 @@ impl Balancers {
         self.parents.keys()
     }
 
-    /// How many balancers are in which phase, and whether they are gateways.
+    /// How long the step of a balancer that was last begun had waited for others to end.
     #[must_use]
-    pub fn phases(&self) -> &BTreeMap<(bool, Phase), usize> {
-        &self.phases
+    pub fn queued_for(&self, key: &BalancerKey) -> Duration {
+        let balancer = self.parents.get(key);
+        balancer.map_or(Duration::ZERO, |one| one.queued_for)
     }
 
-    /// Endpoints that wait for a balancer of theirs to stand, by owner.
-    pub fn buffered(&self) -> impl Iterator<Item = (&GroupOwner, usize)> {
-        self.book.lens().filter(|(owner, len)| {
-            let key = self.book.balancer(owner);
-            let balancer = key.and_then(|key| self.parents.get(&key));
-            *len > 0 && balancer.is_some_and(|one| !one.is_open())
-        })
+    /// Whether addresses wait for a request to be made.
+    #[must_use]
+    pub fn has_pending_addresses(&self) -> bool {
+        self.addresses.pending().next().is_some()
+    }
+
+    /// Endpoints that wait for a balancer to stand. Of one that stays as it is, those that it has do not.
+    fn buffered_len(&self, key: &BalancerKey, balancer: &Balancer) -> usize {
+        if balancer.is_open() || !balancer.lifecycle.is_wanted() {
+            return 0;
+        }
+        let owner = balancer.owner.as_ref();
+        let owner = owner.filter(|owner| self.book.balancer(owner).as_ref() == Some(key));
+        let len = owner.map_or(0, |owner| self.book.len(owner));
+        len.saturating_sub(self.standing.children_len(key))
     }
 
     /// Something of a balancer changed: it is told, looked at, and forgotten where it is gone.
     fn touch(&mut self, key: &BalancerKey) {
-        let Some(balancer) = self.parents.get_mut(key) else {
+        let Some(balancer) = self.parents.get(key) else {
             return;
         };
-        let phase = balancer.lifecycle.phase();
-        let is_egress = matches!(key, BalancerKey::Egress(_));
-        let counted = (phase != Phase::Gone).then_some(phase);
-        if let Some(before) = std::mem::replace(&mut balancer.counted, counted)
-            && let Some(count) = self.phases.get_mut(&(is_egress, before))
-        {
-            *count -= 1;
-        }
-        if let Some(phase) = counted {
-            *self.phases.entry((is_egress, phase)).or_default() += 1;
-            self.changed.insert(key.clone());
-            self.schedule.push(BalancerWork::Balancer(key.clone()));
-        } else {
+        let work = BalancerWork::Balancer(key.clone());
+        if balancer.lifecycle.phase() == Phase::Gone {
             self.parents.remove(key);
             self.changed.remove(key);
-            self.schedule.forget(&BalancerWork::Balancer(key.clone()));
+            self.schedule.forget(&work);
             self.waiting.remove(key);
             let report = self.report(key);
             self.gone.push(report);
+        } else {
+            self.changed.insert(key.clone());
+            self.schedule.push(work);
         }
     }
 }

@@ -1,11 +1,14 @@
 //! Load balancers: the port that a provider of them implements, and how addresses are sent to it.
 
+mod carrying;
 mod counts;
 mod driver;
+mod view;
 
 pub use self::{
     counts::{AddressAct, BalancerMetrics, BalancerOperation},
-    driver::{BalancerEngine, BalancerReports, BalancerView, ReleasedPods},
+    driver::{BalancerEngine, BalancerReports, ReleasedPods},
+    view::{LastOperation, SeenBalancer, SeenBalancers},
 };
 
 use std::{collections::BTreeMap, net::IpAddr};

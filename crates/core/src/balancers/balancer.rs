@@ -17,7 +17,7 @@
 //! Gone        gone                                                          -
 //! ```
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::{BalancerSpec, BalancerStep, Frontage, GroupOwner, HeldBalancer};
 use crate::{
@@ -117,8 +117,10 @@ pub(super) struct Balancer {
     pub(super) previous: Vec<IpAddr>,
     pub(super) fault: Option<Fault>,
     pub(super) is_orphan: bool,
-    /// As which it is counted.
-    pub(super) counted: Option<Phase>,
+    /// Since when a step of it waits for others to end.
+    pub(super) queued_since: Option<Duration>,
+    /// How long the step that was last begun had waited.
+    pub(super) queued_for: Duration,
 }
 
 impl Balancer {

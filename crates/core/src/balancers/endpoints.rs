@@ -274,12 +274,13 @@ impl EndpointBook {
         there.map(|(family, _)| family).collect()
     }
 
-    /// How many endpoints are kept for owners, by owner.
-    pub(super) fn lens(&self) -> impl Iterator<Item = (&GroupOwner, usize)> {
-        let len = |owner: &Owner| owner.families.iter().sum();
-        self.owners
-            .iter()
-            .map(move |(key, owner)| (key, len(owner)))
+    /// How many endpoints a Service has, or how many pods a gateway.
+    pub(super) fn len(&self, owner: &GroupOwner) -> usize {
+        let known = self.owners.get(owner);
+        known.map_or(0, |known| match owner {
+            GroupOwner::Service(..) => known.families.iter().sum(),
+            GroupOwner::Egress(_) => known.groups.len(),
+        })
     }
 
     fn has_ready(&self, owner: &GroupOwner) -> bool {

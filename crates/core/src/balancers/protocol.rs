@@ -78,6 +78,8 @@ pub struct BalancerNews {
 pub struct BalancerReport {
     /// Which.
     pub key: BalancerKey,
+    /// Whose endpoints it has; `None` where nobody asks for it.
+    pub owner: Option<GroupOwner>,
     /// Where it is in its life; [`Phase::Gone`] where nothing of it is left.
     pub phase: Phase,
     /// What it has towards its clients; nothing where it does not stand.
@@ -88,6 +90,8 @@ pub struct BalancerReport {
     pub bound_len: usize,
     /// Addresses that are to be bound to it or to leave it.
     pub waiting_len: usize,
+    /// Endpoints of its Service, or pods of its label, that wait for it to stand.
+    pub buffered_len: usize,
     /// Why what was last tried failed.
     pub fault: Option<Fault>,
     /// Some of the addresses that the provider refuses, and how many there are.

@@ -24,7 +24,7 @@ impl Balancers {
         let step = match work {
             BalancerWork::Holdings => self.read_step(is_due, now),
             _ if !self.is_ready() => None,
-            BalancerWork::Balancer(key) => self.balancer_step(key, is_due),
+            BalancerWork::Balancer(key) => self.balancer_step(key, is_due, now),
             BalancerWork::Addresses => self.address_step(is_due, now),
         };
         if step.is_none() {
@@ -73,7 +73,12 @@ impl Balancers {
         }
     }
 
-    fn balancer_step(&mut self, key: &BalancerKey, is_due: bool) -> Option<BalancerStep> {
+    fn balancer_step(
+        &mut self,
+        key: &BalancerKey,
+        is_due: bool,
+        now: Duration,
+    ) -> Option<BalancerStep> {
         let drained = self.standing.drained(key);
         let balancer = self.parents.get_mut(key)?;
         let activity = balancer.activity(is_due, drained);
@@ -82,12 +87,16 @@ impl Balancers {
             BalancerActivity::Absent | BalancerActivity::Outdated | BalancerActivity::Drained
         );
         if !has_step {
+            balancer.queued_since = None;
             return None;
         }
+        let since = *balancer.queued_since.get_or_insert(now);
         if self.running_len >= self.running_max {
             self.waiting.insert(key.clone());
             return None;
         }
+        balancer.queued_since = None;
+        balancer.queued_for = now.saturating_sub(since);
         let step = if activity == BalancerActivity::Drained {
             balancer.stands = false;
             balancer.applied = None;

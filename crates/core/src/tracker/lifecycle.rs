@@ -103,6 +103,20 @@ impl Phase {
             .find(|(from, by, _)| (*from, *by) == (self, signal))
             .map(|(_, _, to)| *to)
     }
+
+    /// The word for it, as metrics and logs have it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotStarted => "not_started",
+            Self::CreationInProgress => "creation_in_progress",
+            Self::Created => "created",
+            Self::UpdateInProgress => "update_in_progress",
+            Self::DeletionPending => "deletion_pending",
+            Self::DeletionInProgress => "deletion_in_progress",
+            Self::Gone => "gone",
+        }
+    }
 }
 
 /// Evidence that a parent has no children left; it lasts as long as nobody touches them.

@@ -3,13 +3,16 @@
 use std::{
     collections::BTreeMap,
     net::IpAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use bindery_core::{
     Fault,
-    balancers::{AddressOutcome, BalancerEnd},
+    balancers::{AddressOutcome, BalancerEnd, BalancerKey},
 };
 
 use crate::histogram::{Distribution, Histogram};
@@ -46,6 +49,15 @@ pub enum AddressAct {
 }
 
 impl BalancerOperation {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Create,
+        Self::Update,
+        Self::Delete,
+        Self::Locations,
+        Self::Read,
+    ];
+
     /// The word for it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -60,6 +72,9 @@ impl BalancerOperation {
 }
 
 impl AddressAct {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Add, Self::Update, Self::Remove];
+
     /// The word for it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -71,24 +86,33 @@ impl AddressAct {
     }
 }
 
-/// Counters since the start.
+/// Counters since the start. Each is counted where it happens; none is made up by looking at everything.
 #[derive(Debug)]
 pub struct BalancerMetrics {
     counts: Mutex<BTreeMap<(BalancerOperation, &'static str), u64>>,
     retries: Mutex<BTreeMap<BalancerOperation, u64>>,
-    seconds: Mutex<BTreeMap<BalancerOperation, Histogram>>,
+    seconds: [Histogram; BalancerOperation::ALL.len()],
+    queue_seconds: [Histogram; BalancerOperation::ALL.len()],
     addresses: Mutex<BTreeMap<AddressAct, u64>>,
+    /// Endpoints of Services that began to wait for their balancer to stand.
+    pub buffered_endpoints: AtomicU64,
+    /// Pods that began to wait for their gateway to stand.
+    pub buffered_pods: AtomicU64,
     /// How long endpoints waited for their balancer to stand.
     pub buffer_seconds: Histogram,
 }
 
 impl Default for BalancerMetrics {
     fn default() -> Self {
+        let histograms = || BalancerOperation::ALL.map(|_| Histogram::new(OPERATION_SECONDS));
         Self {
             counts: Mutex::default(),
             retries: Mutex::default(),
-            seconds: Mutex::default(),
+            seconds: histograms(),
+            queue_seconds: histograms(),
             addresses: Mutex::default(),
+            buffered_endpoints: AtomicU64::new(0),
+            buffered_pods: AtomicU64::new(0),
             buffer_seconds: Histogram::new(OPERATION_SECONDS),
         }
     }
@@ -107,13 +131,16 @@ impl BalancerMetrics {
         lock(&self.retries).clone()
     }
 
-    /// How long operations took.
+    /// How long operations of a kind took.
     #[must_use]
-    pub fn durations(&self) -> Vec<(BalancerOperation, Distribution)> {
-        let seconds = lock(&self.seconds);
-        let all = seconds.iter();
-        all.map(|(operation, one)| (*operation, one.distribution()))
-            .collect()
+    pub fn durations(&self, operation: BalancerOperation) -> Distribution {
+        self.seconds[operation as usize].distribution()
+    }
+
+    /// How long operations of a kind waited for others to end before they began.
+    #[must_use]
+    pub fn queue_times(&self, operation: BalancerOperation) -> Distribution {
+        self.queue_seconds[operation as usize].distribution()
     }
 
     /// How many addresses were bound as wanted.
@@ -123,25 +150,26 @@ impl BalancerMetrics {
     }
 
     pub(super) fn count(&self, operation: BalancerOperation, end: &BalancerEnd, took: Duration) {
-        let fault: Option<&Fault> = match end {
-            BalancerEnd::Ensured(result) => result.as_ref().err(),
-            BalancerEnd::Removed(result) => result.as_ref().err(),
-            BalancerEnd::Read(result) => result.as_ref().err(),
-            BalancerEnd::Bound(outcomes) => {
-                let mut faults = outcomes.iter();
-                faults.find_map(|outcome| outcome.result.as_ref().err())
-            }
-        };
+        let fault = fault(end);
         let status = fault.map_or("success", |fault| fault.kind.as_str());
         *lock(&self.counts).entry((operation, status)).or_default() += 1;
         if fault.is_some_and(|fault| !fault.kind.is_terminal()) {
             *lock(&self.retries).entry(operation).or_default() += 1;
         }
-        let mut seconds = lock(&self.seconds);
-        let histogram = seconds.entry(operation);
-        histogram
-            .or_insert_with(|| Histogram::new(OPERATION_SECONDS))
-            .observe_duration(took);
+        self.seconds[operation as usize].observe_duration(took);
+    }
+
+    pub(super) fn count_begun(&self, operation: BalancerOperation, waited: Duration) {
+        self.queue_seconds[operation as usize].observe_duration(waited);
+    }
+
+    pub(super) fn count_buffered(&self, key: &BalancerKey, more: usize) {
+        let count = match key {
+            BalancerKey::Service(_) => &self.buffered_endpoints,
+            BalancerKey::Egress(_) => &self.buffered_pods,
+        };
+        let more = u64::try_from(more).unwrap_or(u64::MAX);
+        count.fetch_add(more, Ordering::Relaxed);
     }
 
     pub(super) fn count_addresses(
@@ -154,6 +182,19 @@ impl BalancerMetrics {
             if let Some(act) = acts.get(&outcome.address) {
                 *counts.entry(*act).or_default() += 1;
             }
+        }
+    }
+}
+
+/// Why a step failed, or a part of it.
+pub(super) fn fault(end: &BalancerEnd) -> Option<&Fault> {
+    match end {
+        BalancerEnd::Ensured(result) => result.as_ref().err(),
+        BalancerEnd::Removed(result) => result.as_ref().err(),
+        BalancerEnd::Read(result) => result.as_ref().err(),
+        BalancerEnd::Bound(outcomes) => {
+            let mut faults = outcomes.iter();
+            faults.find_map(|outcome| outcome.result.as_ref().err())
         }
     }
 }

@@ -8,29 +8,28 @@ use std::{
 };
 
 use bindery_core::{
-    Fault, FaultKind,
     balancers::{
-        AddressChange, AddressOutcome, BalancerDeclaration, BalancerEnd, BalancerKey, BalancerNews,
-        BalancerReport, BalancerStep, BalancerTimes, BalancerWork, Balancers, EndpointGroup,
-        EndpointsKey, GroupOwner,
+        AddressChange, BalancerDeclaration, BalancerEnd, BalancerKey, BalancerNews, BalancerReport,
+        BalancerStep, BalancerTimes, BalancerWork, Balancers, EndpointGroup, EndpointsKey,
     },
     tracker::Phase,
 };
 use futures::future::BoxFuture;
-use tokio::{sync::oneshot, time::Instant};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{AddressAct, BalancerMetrics, BalancerOperation, LoadBalancer, send_addresses};
+use super::{
+    AddressAct, BalancerMetrics, BalancerOperation, LoadBalancer, SeenBalancers,
+    carrying::{DrainLimit, EndedOperation, carry_out},
+    counts::fault,
+    view::BalancerView,
+};
 use crate::{
     fence::Fence,
     machine::{Driver, Machine},
     queue::KeyedQueue,
     runner::Runner,
 };
-
-/// How long one step may take. What takes longer may have been done, so that it counts as lost; a provider
-/// has shorter limits of its own for single requests.
-const STEP_MAX: Duration = Duration::from_mins(5);
 
 /// Inputs taken at a time, so that ends of steps are not kept waiting.
 const INPUTS_MAX: usize = 1000;
@@ -53,25 +52,12 @@ struct BalancerShared {
     view: Mutex<BalancerView>,
 }
 
-/// Endpoints that wait for a balancer of theirs to stand, by owner.
-type Buffered = Vec<(GroupOwner, usize)>;
-
-/// How everything is, for those who look.
-#[derive(Clone, Debug, Default)]
-pub struct BalancerView {
-    /// Every balancer that is known.
-    pub balancers: BTreeMap<BalancerKey, BalancerReport>,
-    /// How many balancers are in which phase, and whether they are gateways.
-    pub phases: BTreeMap<(bool, Phase), usize>,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum BalancerInputKey {
     Balancer(BalancerKey),
     Endpoints(EndpointsKey),
     Node(Arc<str>),
     Synced,
-    Look,
 }
 
 enum BalancerInput {
@@ -81,12 +67,11 @@ enum BalancerInput {
     Release(Arc<str>, Vec<IpAddr>),
     Node(Vec<IpAddr>),
     Synced,
-    Look(oneshot::Sender<Buffered>),
 }
 
 impl BalancerEngine {
     /// An engine of one provider, and the task that runs it: it ends when `stop` is cancelled and what is on
-    /// its way has ended. Nothing is written while the fence is closed.
+    /// its way has ended, or could not end in time. Nothing is written while the fence is closed.
     pub fn start(
         provider: Arc<dyn LoadBalancer>,
         times: BalancerTimes,
@@ -106,7 +91,9 @@ impl BalancerEngine {
             provider,
             fence,
             known: BTreeMap::new(),
-            waiting: BTreeMap::new(),
+            pending_since: None,
+            ended: None,
+            drain: DrainLimit::new(stop.clone()),
         };
         let stop = stop.clone();
         let run = async move {
@@ -161,23 +148,34 @@ impl BalancerEngine {
         self.0.released.clone()
     }
 
-    /// How everything is.
-    #[must_use]
-    pub fn view(&self) -> BalancerView {
-        self.0.view().clone()
-    }
-
     /// How a balancer is.
     #[must_use]
     pub fn report(&self, key: &BalancerKey) -> Option<BalancerReport> {
-        self.0.view().balancers.get(key).cloned()
+        self.0.view().report(key).cloned()
     }
 
-    /// The endpoints that wait for a balancer of theirs to stand, by owner; none where the engine has ended.
-    pub async fn fetch_buffered(&self) -> Vec<(GroupOwner, usize)> {
-        let (sender, receiver) = oneshot::channel();
-        self.tell(BalancerInputKey::Look, BalancerInput::Look(sender));
-        receiver.await.unwrap_or_default()
+    /// Balancers behind a key, so many at most.
+    #[must_use]
+    pub fn balancers(&self, after: Option<&BalancerKey>, len_max: usize) -> SeenBalancers {
+        self.0.view().page(after, len_max, false)
+    }
+
+    /// Balancers behind a key for which endpoints or pods wait to stand, so many at most.
+    #[must_use]
+    pub fn buffered(&self, after: Option<&BalancerKey>, len_max: usize) -> SeenBalancers {
+        self.0.view().page(after, len_max, true)
+    }
+
+    /// How many endpoints of Services, and how many pods, wait for a balancer to stand.
+    #[must_use]
+    pub fn buffered_lens(&self) -> (usize, usize) {
+        self.0.view().buffered()
+    }
+
+    /// How many balancers are in which phase.
+    #[must_use]
+    pub fn phases(&self) -> BTreeMap<Phase, usize> {
+        self.0.view().phases().clone()
     }
 
     /// Counters.
@@ -236,8 +234,11 @@ struct BalancerDriver {
     fence: Fence,
     /// The addresses that balancers had before this process, until everything was told.
     known: BTreeMap<BalancerKey, Vec<IpAddr>>,
-    /// Since when endpoints of balancers that do not stand yet wait.
-    waiting: BTreeMap<BalancerKey, Instant>,
+    /// Since when addresses wait for a request to be made.
+    pending_since: Option<Instant>,
+    /// The step that ended and that the machine takes in now.
+    ended: Option<EndedOperation>,
+    drain: DrainLimit,
 }
 
 /// What came from outside.
@@ -277,38 +278,27 @@ impl BalancerDriver {
                     self.provider.remember(&known);
                     machine.set_synced();
                 }
-                (BalancerInputKey::Look, BalancerInput::Look(sender)) => {
-                    let buffered = machine.buffered();
-                    let buffered = buffered.map(|(owner, len)| (owner.clone(), len)).collect();
-                    // Who asked may have left.
-                    let _ = sender.send(buffered);
-                }
-                (
-                    BalancerInputKey::Endpoints(_)
-                    | BalancerInputKey::Node(_)
-                    | BalancerInputKey::Look,
-                    _,
-                ) => {}
+                (BalancerInputKey::Endpoints(_) | BalancerInputKey::Node(_), _) => {}
             }
         }
     }
 
-    /// Notes how long what waits for a balancer waited.
-    fn note_waiting(&mut self, report: &BalancerReport) {
-        match report.phase {
-            Phase::NotStarted | Phase::CreationInProgress => {
-                let since = self.waiting.entry(report.key.clone());
-                since.or_insert_with(Instant::now);
+    /// How long a step waited before it began.
+    fn queue_time(&mut self, machine: &Balancers, step: &BalancerStep) -> Duration {
+        match step {
+            BalancerStep::Ensure { key, .. } | BalancerStep::Remove(key) => machine.queued_for(key),
+            BalancerStep::Bind(_) => {
+                let since = self.pending_since.take();
+                self.note_pending(machine);
+                since.map_or(Duration::ZERO, |since| since.elapsed())
             }
-            Phase::Created | Phase::UpdateInProgress => {
-                if let Some(since) = self.waiting.remove(&report.key) {
-                    let waited = since.elapsed();
-                    self.shared.metrics.buffer_seconds.observe_duration(waited);
-                }
-            }
-            Phase::DeletionPending | Phase::DeletionInProgress | Phase::Gone => {
-                self.waiting.remove(&report.key);
-            }
+            BalancerStep::Read => Duration::ZERO,
+        }
+    }
+
+    fn note_pending(&mut self, machine: &Balancers) {
+        if machine.has_pending_addresses() {
+            self.pending_since.get_or_insert_with(Instant::now);
         }
     }
 
@@ -334,15 +324,18 @@ impl Driver<Balancers> for BalancerDriver {
             operation: operation(machine, &step),
             acts: acts(&step),
         };
+        let waited = self.queue_time(machine, &step);
+        self.shared.metrics.count_begun(ticket.operation, waited);
         let (provider, fence) = (Arc::clone(&self.provider), self.fence.clone());
-        let work = async move { carry_out(&*provider, &fence, step).await };
+        let drain = self.drain.clone();
+        let work = async move { carry_out(&*provider, &fence, &drain, step).await };
         Some((ticket, Box::pin(work)))
     }
 
     fn counts(
         &mut self,
         _: &Balancers,
-        (work, end): (&BalancerWork, &BalancerEnd),
+        (_, end): (&BalancerWork, &BalancerEnd),
         ticket: BalancerTicket,
     ) -> bool {
         let BalancerTicket {
@@ -355,7 +348,11 @@ impl Driver<Balancers> for BalancerDriver {
         if let BalancerEnd::Bound(outcomes) = end {
             self.shared.metrics.count_addresses(outcomes, &acts);
         }
-        tell_step(work, operation, end, duration);
+        self.ended = Some(EndedOperation {
+            operation,
+            fault: fault(end).cloned(),
+            duration,
+        });
         true
     }
 
@@ -372,24 +369,33 @@ impl Driver<Balancers> for BalancerDriver {
             Arrival::Inbox => self.take_inputs(machine),
             Arrival::Provider => machine.hasten(),
         }
+        self.note_pending(machine);
     }
 
-    fn completed(&mut self, machine: &Balancers, _: &BalancerWork) {
-        let mut view = self.shared.view();
-        view.phases.clone_from(machine.phases());
+    fn completed(&mut self, machine: &Balancers, work: &BalancerWork) {
+        self.note_pending(machine);
+        let Some(ended) = self.ended.take() else {
+            return;
+        };
+        let key = match work {
+            BalancerWork::Balancer(key) => Some(key),
+            BalancerWork::Addresses | BalancerWork::Holdings => None,
+        };
+        if let Some(key) = key {
+            self.shared.view().note(key, &ended);
+        }
+        ended.tell(key, key.map(|key| machine.phase(key)));
     }
 
     fn tell(&mut self, news: BalancerNews) {
         let BalancerNews { reports, released } = news;
-        for report in &reports {
-            self.note_waiting(report);
-        }
+        let metrics = &self.shared.metrics;
         let mut view = self.shared.view();
         for report in reports {
-            if report.phase == Phase::Gone {
-                view.balancers.remove(&report.key);
-            } else {
-                view.balancers.insert(report.key.clone(), report.clone());
+            let buffering = view.put(report.clone());
+            metrics.count_buffered(&report.key, buffering.more);
+            if let Some(waited) = buffering.waited {
+                metrics.buffer_seconds.observe_duration(waited);
             }
             self.shared.reports.push(report.key.clone(), report);
         }
@@ -424,112 +430,6 @@ fn acts(step: &BalancerStep) -> BTreeMap<IpAddr, AddressAct> {
         (change.address, act)
     };
     changes.iter().map(act).collect()
-}
-
-/// Carries out a step; what takes too long may have been done.
-async fn carry_out(provider: &dyn LoadBalancer, fence: &Fence, step: BalancerStep) -> BalancerEnd {
-    let too_long = || {
-        let message = format!("no answer within {} seconds", STEP_MAX.as_secs());
-        Fault::new(FaultKind::Lost, message)
-    };
-    let fenced = (!fence.is_open() && step != BalancerStep::Read).then(|| {
-        Fault::new(
-            FaultKind::Unreachable,
-            "this replica does not hold the lease",
-        )
-    });
-    match step {
-        BalancerStep::Ensure {
-            key,
-            spec,
-            previous,
-        } => {
-            let work = async {
-                match fenced {
-                    Some(fault) => Err(fault),
-                    None => provider.ensure(&key, &spec, &previous).await,
-                }
-            };
-            let end = tokio::time::timeout(STEP_MAX, work).await;
-            BalancerEnd::Ensured(end.unwrap_or_else(|_| Err(too_long())))
-        }
-        BalancerStep::Remove(key) => {
-            let work = async {
-                match fenced {
-                    Some(fault) => Err(fault),
-                    None => provider.remove(&key).await,
-                }
-            };
-            let end = tokio::time::timeout(STEP_MAX, work).await;
-            BalancerEnd::Removed(end.unwrap_or_else(|_| Err(too_long())))
-        }
-        BalancerStep::Bind(changes) => {
-            let failed = |fault: &Fault| {
-                let outcome = |change: &AddressChange| AddressOutcome {
-                    address: change.address,
-                    result: Err(fault.clone()),
-                };
-                changes.iter().map(outcome).collect()
-            };
-            if let Some(fault) = fenced {
-                return BalancerEnd::Bound(failed(&fault));
-            }
-            let end = tokio::time::timeout(STEP_MAX, send_addresses(provider, &changes)).await;
-            BalancerEnd::Bound(end.unwrap_or_else(|_| failed(&too_long())))
-        }
-        BalancerStep::Read => {
-            let end = tokio::time::timeout(STEP_MAX, provider.read()).await;
-            BalancerEnd::Read(end.unwrap_or_else(|_| Err(too_long())))
-        }
-    }
-}
-
-fn tell_step(
-    work: &BalancerWork,
-    operation: BalancerOperation,
-    end: &BalancerEnd,
-    duration: Duration,
-) {
-    let fault = match end {
-        BalancerEnd::Ensured(result) => result.as_ref().err(),
-        BalancerEnd::Removed(result) => result.as_ref().err(),
-        BalancerEnd::Read(result) => result.as_ref().err(),
-        BalancerEnd::Bound(outcomes) => {
-            let mut faults = outcomes.iter();
-            faults.find_map(|outcome| outcome.result.as_ref().err())
-        }
-    };
-    let service = match work {
-        BalancerWork::Balancer(key) => key.to_string(),
-        BalancerWork::Addresses | BalancerWork::Holdings => String::new(),
-    };
-    let seconds = duration.as_secs_f64();
-    let is_read = operation == BalancerOperation::Read;
-    let operation = operation.as_str();
-    match fault {
-        Some(fault) => {
-            let (kind, why) = (fault.kind.as_str(), &*fault.message);
-            tracing::warn!(
-                serviceUID = service,
-                operation,
-                kind,
-                why,
-                duration = seconds,
-                "the provider of load balancers did not do what was asked"
-            );
-        }
-        None if is_read => {
-            tracing::debug!(operation, duration = seconds, "the provider was read");
-        }
-        None => {
-            tracing::info!(
-                serviceUID = service,
-                operation,
-                duration = seconds,
-                "the provider of load balancers did what was asked"
-            );
-        }
-    }
 }
 
 #[cfg(test)]
