@@ -1,7 +1,9 @@
 //! What machines read: metrics, liveness and readiness.
 
 mod api;
+mod balancers;
 mod controllers;
+mod debug;
 mod election;
 mod encoding;
 mod engine;

@@ -59,12 +59,12 @@ async fn start(flags: &RunFlags, stop: CancellationToken) -> Result<Started> {
         scratch: surroundings::scratch_folder(),
         replica: part.replica.clone(),
     };
-    if let Some(balancing) = LocalBalancing::open(flags.load_balancer, false).await? {
-        balancing.start(&client, &part.replica, &mut work);
-    }
+    let balancing = LocalBalancing::open(flags.load_balancer, false).await?;
+    let balancers = balancing.map(|balancing| balancing.start(&client, &part.replica, &mut work));
     let servers = found.values().flatten();
     let servers: Vec<String> = servers.map(|one| one.info.address.to_string()).collect();
-    let (mut sources, engine) = control::start(wanted, std::future::ready(0), &mut work);
+    let (sources, engine) = control::start(wanted, std::future::ready(0), &mut work);
+    let mut sources = sources.with_balancers(balancers);
     let read = (found, files);
     let told = (engine, client, part.replica);
     if let Some(keeper) = ServersKeeper::new(source, read, connections, told) {

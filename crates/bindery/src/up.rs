@@ -10,8 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use bindery_apiserver::{Identity, ServeOptions, System};
 use bindery_core::Group;
 use bindery_engine::supervisor::{Ended, Supervisor};
-use bindery_kube::Replica;
-use bindery_kube::ServerSettings;
+use bindery_kube::{BalancersHandle, Replica, ServerSettings};
 use bindery_pods::{PodOptions, Pods, Programs, StatefulSets};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
@@ -104,16 +103,15 @@ async fn start(
         out::complain(&format!("bindery: {lost}"));
     }
 
-    let serving = api.clone();
     base.spawn(
         "API",
-        serving.serve(api_listener, options, base.stop_token()),
+        api.clone().serve(api_listener, options, base.stop_token()),
     );
     for task in dns.tasks {
         base.spawn("name server", task);
     }
     let mut work = Supervisor::new(stop);
-    run_services(flags, &client, &banner.data, (&mut base, &mut work)).await?;
+    let balancers = run_services(flags, &client, &banner.data, (&mut base, &mut work)).await?;
     let (keeper, news) = Keeper::new(flags.dir.clone(), client.clone()).await?;
     let applied = wait_until_applied(news.clone());
     let wanted = control::ControllerSetup {
@@ -126,6 +124,7 @@ async fn start(
         replica: Replica::alone(),
     };
     let sources = control::start(wanted, applied, &mut work).0.with_api(api);
+    let sources = sources.with_balancers(balancers);
     work.spawn("folder", keeper.run(work.stop_token()));
     let view = Overview::new(style, news).run(client, work.stop_token());
     work.spawn("view", view);
@@ -149,12 +148,10 @@ async fn run_services(
     client: &Client,
     data: &Path,
     (base, work): (&mut Supervisor, &mut Supervisor),
-) -> Result<()> {
+) -> Result<Option<BalancersHandle>> {
     run_pods(client, data, base);
-    if let Some(balancing) = LocalBalancing::open(flags.load_balancer, true).await? {
-        balancing.start(client, &Replica::alone(), work);
-    }
-    Ok(())
+    let balancing = LocalBalancing::open(flags.load_balancer, true).await?;
+    Ok(balancing.map(|balancing| balancing.start(client, &Replica::alone(), work)))
 }
 
 /// Runs the pods of name servers that are declared as objects, as processes of this machine.

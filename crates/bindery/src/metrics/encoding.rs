@@ -75,6 +75,21 @@ pub(super) fn histogram(
     metric.encode_histogram::<NoLabelSet>(seen.sum, seen.count, &seen.buckets, None)
 }
 
+/// A histogram with labels; a unit is added to the name.
+pub(super) fn histogram_family<'a>(
+    encoder: &mut DescriptorEncoder<'_>,
+    (name, help): (&str, &str),
+    unit: Option<&Unit>,
+    rows: impl IntoIterator<Item = (MetricLabels<'a>, Distribution)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, unit, MetricType::Histogram)?;
+    for (labels, seen) in rows {
+        let mut metric = family.encode_family(&labels)?;
+        metric.encode_histogram::<NoLabelSet>(seen.sum, seen.count, &seen.buckets, None)?;
+    }
+    Ok(())
+}
+
 fn amount(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The three pages of the metrics address.
+//! The pages of the metrics address.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bindery_apiserver::{EmbeddedApi, is_own_host};
 use bindery_engine::Engine;
-use bindery_kube::Handle;
+use bindery_engine::balancing::BalancerEngine;
+use bindery_kube::{BalancersHandle, Handle};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
@@ -19,7 +20,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::api::ApiNumbers;
+use super::balancers::BalancerNumbers;
 use super::controllers::ControllerNumbers;
+use super::debug;
 use super::election::ElectionNumbers;
 use super::engine::{EngineNumbers, ServersFileNumbers};
 use super::format;
@@ -28,6 +31,9 @@ use super::readiness::Readiness;
 use crate::election::ElectionReport;
 use crate::servers::ServersReport;
 
+/// What every page is made of.
+pub(super) type PageState = State<Arc<Sources>>;
+
 /// Where the numbers of the pages come from.
 pub(crate) struct Sources {
     registry: Registry,
@@ -35,6 +41,7 @@ pub(crate) struct Sources {
     controllers: Handle,
     api: Option<EmbeddedApi>,
     election: Option<ElectionReport>,
+    balancers: Option<BalancersHandle>,
 }
 
 impl Sources {
@@ -52,6 +59,7 @@ impl Sources {
             controllers,
             api: None,
             election: None,
+            balancers: None,
         }
     }
 
@@ -70,6 +78,21 @@ impl Sources {
         self.readiness.ask(move || asked.waiting());
         self.election = Some(report);
         self
+    }
+
+    /// Numbers of load balancers too, where this process gives any.
+    pub(crate) fn with_balancers(mut self, balancers: Option<BalancersHandle>) -> Self {
+        if let Some(balancers) = &balancers {
+            let numbers = BalancerNumbers(balancers.clone());
+            self.registry.register_collector(Box::new(numbers));
+        }
+        self.balancers = balancers;
+        self
+    }
+
+    /// The engine of load balancers, where this process gives any.
+    pub(super) fn balancer_engine(&self) -> Option<&BalancerEngine> {
+        self.balancers.as_ref().map(BalancersHandle::engine)
     }
 
     /// Numbers of the embedded API too, and whether it can be written.
@@ -102,6 +125,8 @@ fn pages(local: IpAddr, sources: Sources) -> Router {
         .route("/metrics", get(metrics))
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(readyz))
+        .route("/debug/difftracker/services", get(debug::services))
+        .route("/debug/difftracker/buffered", get(debug::buffered))
         .with_state(Arc::new(sources))
         .layer(middleware::from_fn(move |request: Request, next: Next| {
             answer_own(local, request, next)
@@ -120,7 +145,7 @@ async fn answer_own(local: IpAddr, request: Request, next: Next) -> Response {
     (StatusCode::FORBIDDEN, why).into_response()
 }
 
-async fn metrics(State(sources): State<Arc<Sources>>, headers: HeaderMap) -> Response {
+async fn metrics(State(sources): PageState, headers: HeaderMap) -> Response {
     let mut page = String::new();
     if let Err(error) = encode(&mut page, &sources.registry) {
         return (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response();
@@ -135,7 +160,7 @@ async fn metrics(State(sources): State<Arc<Sources>>, headers: HeaderMap) -> Res
     }
 }
 
-async fn readyz(State(sources): State<Arc<Sources>>) -> impl IntoResponse {
+async fn readyz(State(sources): PageState) -> impl IntoResponse {
     let refusal = sources.api.as_ref().and_then(EmbeddedApi::refusal);
     if let Some(refusal) = refusal {
         return (StatusCode::SERVICE_UNAVAILABLE, format!("{refusal}\n"));
@@ -157,4 +182,4 @@ async fn readyz(State(sources): State<Arc<Sources>>) -> impl IntoResponse {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
