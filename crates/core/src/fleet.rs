@@ -135,6 +135,8 @@ struct Follower {
     info: ServerInfo,
     rotation: Rotation,
     past: Past,
+    /// It joined a zone that was served already, and never had what the leader has since.
+    is_new: bool,
     serial: Option<Serial>,
     /// The serial at which it was last known to have what the leader has. Another one was made by
     /// somebody else, even if the leader has the same by now.
@@ -155,6 +157,7 @@ impl Follower {
             info: info.clone(),
             rotation: Rotation::In,
             past: Past::Followed,
+            is_new: false,
             serial: None,
             copied: None,
             sifted: None,
@@ -203,6 +206,7 @@ impl Fleet {
             follower.behind_since = is_new.then_some(now);
             if past.is_some() {
                 follower.rotation = Rotation::CatchingUp;
+                follower.is_new = true;
             }
             // Nobody writes on a secondary.
             if info.role == ServerRole::Primary {
@@ -238,6 +242,13 @@ impl Fleet {
             follower.behind_since = Some(now);
             self.followers.push(follower);
         }
+    }
+
+    /// Whether a server joined a zone that was served already, and never had what the leader has since.
+    #[must_use]
+    pub fn is_new(&self, server: &ServerId) -> bool {
+        let known = self.followers.iter().find(|one| one.info.id == *server);
+        known.is_none_or(|one| one.is_new)
     }
 
     /// A server does not answer: nobody waits for it.
@@ -362,6 +373,7 @@ impl Fleet {
         if follower.serial.is_some() && follower.serial == target {
             follower.rotation = Rotation::In;
             follower.past = Past::Followed;
+            follower.is_new = false;
             follower.attempts = 0;
             follower.behind_since = None;
             follower.not_before = now + pace.idle;

@@ -103,7 +103,7 @@ impl Zones {
                 if opening {
                     zone.signing.reset();
                 }
-                zone.compare_version(&content.sets, content.serial);
+                zone.compare_version(name, &content.sets, content.serial);
                 zone.stale = false;
                 zone.serial = Some(content.serial);
                 zone.known_serial = zone.serial;

@@ -47,6 +47,8 @@ pub(super) struct Losses {
     fallen: Option<Serial>,
     /// Another server leads and was not read yet.
     is_handed_over: bool,
+    /// It joined while the zone was served, and was never in line with the others.
+    is_led_by_newcomer: bool,
     /// Other servers are to be asked what they still have.
     ask: bool,
     /// What others wrote and the leader lost, until it stands there again.
@@ -105,8 +107,9 @@ impl Losses {
 
     /// Another server leads. The one before it may have taken what no answer told of, so that its serials
     /// are as uncertain as those of another process.
-    pub(super) fn hand_over(&mut self) {
+    pub(super) fn hand_over(&mut self, is_new: bool) {
         self.is_handed_over = true;
+        self.is_led_by_newcomer = is_new;
         self.is_hearsay = true;
     }
 
@@ -206,6 +209,7 @@ impl Zone {
     /// Takes in the version of the zone that was read, before it replaces what was known.
     pub(super) fn compare_version(
         &mut self,
+        apex: &Name,
         sets: &BTreeMap<RecordKey, RecordSet>,
         serial: Serial,
     ) {
@@ -254,6 +258,12 @@ impl Zone {
         }
         let known = self.known_serial;
         let is_behind = known.is_some_and(|known| known.newer_than(serial));
+        // Of a server that was in line, what we do not know was written by others a moment ago, and stays.
+        if std::mem::take(&mut self.losses.is_led_by_newcomer) && is_behind {
+            let newer = self.children.all_actual();
+            let gone = taken_away(sets, |key| newer.get(key).map(|set| set.data()));
+            self.let_go_again(apex, gone);
+        }
         if is_handed_over || is_behind {
             self.stash();
         }

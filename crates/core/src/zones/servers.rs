@@ -268,6 +268,9 @@ impl Zone {
     ) {
         self.term = self.term.wrapping_add(1);
         let before = self.leader.take().or_else(|| self.led.take());
+        let is_new = leader
+            .as_ref()
+            .is_some_and(|one| self.fleet.is_new(&one.id));
         match &leader {
             Some(leader) => {
                 // Everything is known of a leader that was read, up to what others wrote a moment ago.
@@ -284,7 +287,7 @@ impl Zone {
         }
         self.forget_in_flight();
         if is_other {
-            self.losses.hand_over();
+            self.losses.hand_over(is_new);
         }
         self.signing.reset();
         self.missing_since = None;

@@ -142,11 +142,9 @@ impl World {
     /// meanwhile no object knows any more, so that the other servers are all that tells it from what others
     /// wrote. Whoever takes a server back into service waits for that.
     pub(super) fn leave(&mut self, index: usize, absence: Absence, random: &mut Random) {
-        // The last primary stays: with no server at all, nobody would remember a serial.
-        let primaries = self.servers.iter().enumerate().take(SECONDARY);
-        let mut others = primaries.filter(|(other, _)| *other != index);
-        let has_other = others.any(|(_, one)| one.absence() != Absence::Out);
-        if !self.is_in_line() || (absence == Absence::Out && !has_other) {
+        // One is taken out only while another primary has all that it has. Else what it alone has comes back
+        // with it, and an object that was deleted meanwhile is no longer there to tell whose that is.
+        if !self.is_in_line() || (absence == Absence::Out && !self.is_like_another(index)) {
             return;
         }
         let time = Duration::from_millis(500 + random.next_u64() % 25_000);

@@ -349,3 +349,46 @@ fn what_was_withdrawn_goes_from_an_older_version_that_leads_while_the_first_is_s
     assert!(world.has(THEIRS), "{:?}", world.lines());
     assert!(!world.has(API), "{:?}", world.lines());
 }
+
+/// A world that has written and withdrawn a record of others, and the version from before the withdrawal.
+fn with_an_older_version(roles: &[ServerRole]) -> (World, ZoneContent) {
+    let mut world = with_followers(roles);
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    world.write(API);
+    world.pass(Duration::from_mins(1));
+    let older = world.server[&name(ZONE)].clone();
+    let content = world.server.get_mut(&name(ZONE)).expect("it is there");
+    content.sets.remove(&records(API)[0].key());
+    content.serial = content.serial.next();
+    world.write(THEIRS);
+    world.pass(Duration::from_mins(1));
+    assert!(world.has(THEIRS) && !world.has(API));
+    (world, older)
+}
+
+#[test]
+fn a_server_that_joins_with_an_older_version_and_leads_brings_nothing_back() {
+    let (mut world, older) = with_an_older_version(&[]);
+    // It was out, and takes the place of one that is gone in the same moment.
+    world.server.insert(name(ZONE), older);
+    let all = servers(&[ServerRole::Primary, ServerRole::Primary]);
+    world.zones.set_servers(all.clone(), world.now);
+    world.zones.set_servers(all[1..].to_vec(), world.now);
+    world.pass(Duration::from_secs(5));
+    assert!(!world.has(API), "{:?}", world.lines());
+    assert!(world.has(THEIRS) && world.has(WWW), "{:?}", world.lines());
+}
+
+#[test]
+fn what_others_wrote_on_a_server_that_was_in_line_stays_when_it_leads() {
+    let (mut world, older) = with_an_older_version(&[ServerRole::Primary]);
+    // Others wrote there and nowhere else, a moment before the first one fell silent.
+    world.server.insert(name(ZONE), older);
+    let silence = Err(Fault::new(FaultKind::Lost, "it does not answer"));
+    world.zones.on_answer(&server(0), silence, world.now);
+    world.pass(Duration::from_secs(5));
+    assert!(world.has(API), "{:?}", world.lines());
+    assert!(world.has(THEIRS) && world.has(WWW), "{:?}", world.lines());
+}
