@@ -20,6 +20,7 @@ mod guard;
 mod installed;
 mod kubectl;
 mod leaders;
+mod load_balancer;
 mod logs;
 mod losses;
 mod machine;
@@ -104,6 +105,7 @@ fn trials() -> Vec<Trial> {
         (guard::cases(), Server::Named),
         (permissions::cases(), Server::Named),
         (chaos::cases(), Server::Named),
+        (load_balancer::cases(), Server::Builtin),
         (production::cases(), Server::Named),
         (replicas::cases(), Server::Named),
         (installed::cases(), Server::Named),
