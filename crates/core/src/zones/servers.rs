@@ -93,20 +93,28 @@ impl Zones {
 
     /// Takes in whether a server answers. One that does not is out of rotation in every zone.
     pub fn on_answer(&mut self, server: &ServerId, answer: Result<(), Fault>, now: Duration) {
+        if answer.is_ok() != self.is_silent(server) {
+            return;
+        }
+        let zones = self.known.keys();
+        let zones: Vec<(Name, bool)> = zones
+            .map(|name| (name.clone(), self.is_served(name)))
+            .collect();
         match answer {
-            Ok(()) if self.silent.remove(server).is_none() => return,
-            Ok(()) => {}
-            Err(fault) => {
-                if self.silent.insert(server.clone(), fault).is_some() {
-                    return;
-                }
+            Ok(()) => self.silent.remove(server),
+            Err(fault) => self.silent.insert(server.clone(), fault),
+        };
+        for (name, was_served) in &zones {
+            self.hear_of(name, server, now);
+            // With no server left, nothing is served any more; with the first one back, all of it is again.
+            if *was_served == self.is_served(name) {
+                self.touch_waiting_owners(name);
+            } else {
+                self.touch_all_owners(name);
             }
         }
-        let names: Vec<Name> = self.known.keys().cloned().collect();
-        for name in &names {
-            self.hear_of(name, server, now);
-        }
-        self.zone_news.extend(names);
+        self.zone_news
+            .extend(zones.into_iter().map(|(name, _)| name));
     }
 
     /// What it means for one zone that a server fell silent or answers again.
@@ -127,16 +135,6 @@ impl Zones {
         }
         self.seat(name, now);
         self.advance(name, now);
-        let Some(zone) = self.known.get(name) else {
-            return;
-        };
-        // With no server left, nothing is served any more; with the first one back, all of it is again.
-        let leads = zone.leader.as_ref().is_some_and(|one| one.id == *server);
-        if leads && !zone.fleet.is_serving() {
-            self.touch_all_owners(name);
-        } else {
-            self.touch_waiting_owners(name);
-        }
     }
 
     /// Whether any server of a zone answers that has it.

@@ -90,8 +90,12 @@ fn with_no_server_in_rotation_nothing_is_served() {
         matches!(status, ClaimStatus::Programmed(_)),
         "the secondary serves it"
     );
+    world.zones.take_events();
     world.zones.on_answer(&server(1), silence(), world.now);
     assert!(matches!(world.status("www"), ClaimStatus::Failing(_)));
+    let told = world.zones.take_events();
+    let is_told = told.iter().any(|one| *one.owner == *object("www"));
+    assert!(is_told, "it was the last that served it");
 }
 
 #[test]
