@@ -60,7 +60,6 @@ impl Balancers {
         let mut are_suspects = None;
         loop {
             let pending: Vec<IpAddr> = self.addresses.pending().copied().take(len_max).collect();
-            let pending_len = pending.len();
             let batch_len = batch.len();
             let mut settled_len = 0;
             for address in pending {
@@ -78,7 +77,7 @@ impl Balancers {
                 }
             }
             let has_moved = settled_len > 0 || batch.len() > batch_len;
-            if pending_len == 0 || batch.len() >= len_max || !has_moved {
+            if !has_moved {
                 break;
             }
         }

@@ -209,15 +209,13 @@ impl Balancer {
         self.stands = false;
         self.may_stand = false;
         self.applied = None;
-        let addresses = std::mem::take(&mut self.frontage).addresses;
-        if !addresses.is_empty() {
-            self.previous = addresses;
-        }
+        self.frontage = Frontage::default();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::BalancerKey;
     use super::*;
 
     #[test]
@@ -233,5 +231,14 @@ mod tests {
             format!("//! {:<11} {when:<61} {step}", format!("{activity:?}"))
         });
         assert_eq!(drawn, printed);
+    }
+
+    #[test]
+    fn steps_of_balancers_are_held_against_the_table() {
+        let remove = BalancerStep::Remove(BalancerKey::Egress("out".into()));
+        assert!(BalancerActivity::Drained.allows(&remove));
+        assert!(!BalancerActivity::Draining.allows(&remove));
+        assert!(!BalancerActivity::Absent.allows(&remove));
+        assert!(!BalancerActivity::Serving.allows(&BalancerStep::Read));
     }
 }

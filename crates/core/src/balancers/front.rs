@@ -252,8 +252,21 @@ mod tests {
         assert!(all.contains("255.1.1.1".parse().expect("an address")));
         let six = range("::1/0").expect("everybody");
         assert_eq!((six.to_string().as_str(), six.prefix_len()), ("::/0", 0));
+        let eight = range("10.1.2.3/8").map(|range| range.prefix_len());
+        assert_eq!(eight, Some(8));
         assert_eq!(range("1.2.3.4/33"), None);
         assert_eq!(range("::/129"), None);
+    }
+
+    #[test]
+    fn families_and_protocols_are_written_as_kubernetes_writes_them() {
+        let both = BalancerSpec::Egress(EgressFront {
+            families: vec![Family::V4, Family::V6],
+        });
+        let written: Vec<String> = both.families().iter().map(ToString::to_string).collect();
+        assert_eq!(written, ["IPv4", "IPv6"]);
+        let protocols = [FrontProtocol::Tcp, FrontProtocol::Udp].map(FrontProtocol::as_str);
+        assert_eq!(protocols, ["TCP", "UDP"]);
     }
 
     #[test]

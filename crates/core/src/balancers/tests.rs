@@ -4,6 +4,7 @@ mod faults;
 mod guards;
 mod model;
 mod random;
+mod requests;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
