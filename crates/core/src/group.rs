@@ -83,4 +83,10 @@ mod tests {
         assert_eq!(shown(named), "example.com. on cluster public");
         assert_eq!(shown(Group::UNNAMED), "example.com.");
     }
+
+    #[test]
+    fn servers_that_objects_declare_have_a_namespace_in_their_name() {
+        assert!(Group::named("dns/public").is_declared());
+        assert!(!Group::named("public").is_declared() && !Group::UNNAMED.is_declared());
+    }
 }

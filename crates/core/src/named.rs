@@ -103,3 +103,17 @@ pub fn logging(place: &str) -> String {
 "
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_lines_and_the_log_goes_where_it_is_told() {
+        let lines = option_lines(&[("notify", "no"), ("recursion", "yes")]);
+        assert_eq!(lines, "\tnotify no;\n\trecursion yes;\n");
+        let text = logging("file \"named.log\"");
+        assert!(text.contains("\t\tfile \"named.log\";\n"), "{text}");
+        assert!(text.contains("category default { bindery; };"), "{text}");
+    }
+}

@@ -363,3 +363,51 @@ fn one_that_releases_its_lease_writes_nothing_any_more() {
     assert_eq!(replica.valid_until(), None);
     assert_eq!(replica.leadership(seconds(100)), Leadership::Lost);
 }
+
+#[test]
+fn the_holder_renews_its_lease_when_a_quarter_of_it_is_over() {
+    let mut replica = leading_replica();
+    assert_eq!(
+        replica.next(seconds(100)),
+        LeaseAct::WaitUntil(seconds(101))
+    );
+    let LeaseAct::Write(write) = replica.next(seconds(101)) else {
+        unreachable!("it is time");
+    };
+    assert_eq!(
+        (write.version.as_deref(), write.transitions),
+        (Some("1"), 0)
+    );
+    replica.wrote(seconds(101), lease("a", 0, "2"));
+    assert_eq!(
+        replica.next(seconds(101)),
+        LeaseAct::WaitUntil(seconds(102))
+    );
+    let held = (replica.holder(), replica.version());
+    assert_eq!(held, (Some(&"a".into()), Some(&"2".into())));
+}
+
+#[test]
+fn a_lease_is_lost_to_another_holder_and_by_having_been_anothers() {
+    for (holder, transitions) in [("b", 1), ("b", 0), ("a", 2)] {
+        let mut replica = leading_replica();
+        assert!(!replica.is_taken());
+        replica.see(Some(lease(holder, transitions, "5")), seconds(101));
+        let is_lost = replica.leadership(seconds(101)) == Leadership::Lost;
+        assert!(is_lost && replica.is_taken(), "{holder} {transitions}");
+    }
+    let mut replica = leading_replica();
+    assert!(replica.release().is_some());
+    assert!(!replica.is_taken(), "it gave the Lease away itself");
+}
+
+#[test]
+fn a_lease_that_was_never_known_to_be_held_is_not_lost() {
+    let mut replica = Election::new("a", TIMING);
+    // Its request was carried out, and no answer came.
+    replica.see(Some(lease("a", 0, "1")), seconds(1));
+    assert_eq!(replica.leadership(seconds(1)), Leadership::Standby);
+    replica.see(Some(lease("b", 1, "2")), seconds(2));
+    assert_eq!(replica.leadership(seconds(2)), Leadership::Standby);
+    assert_eq!(replica.next(seconds(2)), LeaseAct::WaitUntil(seconds(6)));
+}

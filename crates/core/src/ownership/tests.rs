@@ -221,3 +221,72 @@ proptest! {
         prop_assert_eq!(stale, expected);
     }
 }
+
+fn line(text: &str) -> Record {
+    text.parse().expect("a record")
+}
+
+#[test]
+fn who_asks_for_the_same_again_changes_nothing() {
+    let asks = claim(1, &Lines::from([1]));
+    let known: Vec<Record> = asks.records().collect();
+    let first = declaration(Ownership::Object, &[asks], &known);
+    let is_new = |again: Declaration| {
+        let mut owners = Owners::default();
+        assert!(owners.declare(first.clone()).is_some());
+        owners.declare(again).is_some()
+    };
+    let same = Declaration {
+        generation: 2,
+        revision: 2,
+        ..first.clone()
+    };
+    assert!(!is_new(same));
+    let taking = Declaration {
+        adoption: Adoption::Take,
+        ..first.clone()
+    };
+    let along = Declaration {
+        going: Going::Along,
+        ..first.clone()
+    };
+    let silent = Declaration {
+        claims: Vec::new(),
+        ..first.clone()
+    };
+    assert!(is_new(taking) && is_new(along) && is_new(silent));
+}
+
+#[test]
+fn what_became_of_a_set_is_asked_of_those_who_still_own_lines_in_it() {
+    let stale = line("h1.example.com. 60 IN A 192.0.2.1");
+    let key = stale.key();
+    let of = |name: &str, known: &[Record], going| {
+        let id = ObjectRef {
+            name: name.into(),
+            ..(*owner()).clone()
+        };
+        Declaration {
+            owner: Id::new(id),
+            going,
+            ..declaration(Ownership::Object, &[], known)
+        }
+    };
+    let mut owners = Owners::default();
+    owners.declare(of("one", std::slice::from_ref(&stale), Going::Asked));
+    owners.declare(of("two", std::slice::from_ref(&stale), Going::Along));
+    assert_eq!(owners.word(&key), Going::Along);
+    // It let go of its line, and something takes it along later.
+    owners.declare(of("one", &[], Going::Along));
+    assert_eq!(owners.word(&key), Going::Along, "of the other");
+    owners.declare(of("two", &[], Going::Along));
+    assert_eq!(owners.word(&key), Going::Asked);
+    assert_eq!(owners.leaving(&key.name).count(), 0);
+}
+
+#[test]
+fn nothing_travels_with_a_change_but_what_a_registry_would_need() {
+    let change = change(&claim(1, &Lines::from([1])));
+    assert_eq!(Ownership::Object.companions(&change), Ok(Vec::new()));
+    assert!(Ownership::Txt.companions(&change).is_err(), "not yet");
+}

@@ -167,6 +167,40 @@ fn an_address_in_use_is_kept_and_told_when_its_pool_shrinks_goes_or_selects_othe
 }
 
 #[test]
+fn a_pool_that_is_withdrawn_gives_nothing_and_is_listed_no_more() {
+    let mut pools = open(&[("a", pool(&["192.0.2.1-192.0.2.4"]))]);
+    pools.request(&"one", v4(""));
+    assert_eq!(pools.names().collect::<Vec<_>>(), ["a"]);
+    assert_eq!(pools.usage("a").free(), 3);
+    assert_eq!(pools.holder(ips("192.0.2.1")[0]), Some(&"one"));
+    pools.withdraw("a");
+    pools.request(&"two", v4(""));
+    assert_eq!(shown(&pools, "two"), " NoAddressPool");
+    assert_eq!(pools.names().count(), 0);
+}
+
+#[test]
+fn at_the_start_who_asks_for_an_address_by_name_comes_before_who_takes_any() {
+    let mut pools = AddressPools::default();
+    pools.declare("a", pool(&["192.0.2.1-192.0.2.2"]));
+    pools.request(&"any", v4(""));
+    let asked = ips("192.0.2.1");
+    pools.request(&"asks", AddressRequest { asked, ..v4("") });
+    pools.open();
+    assert_eq!(shown(&pools, "asks"), "192.0.2.1");
+    assert_eq!(shown(&pools, "any"), "192.0.2.2");
+}
+
+#[test]
+fn of_several_addresses_of_one_version_a_service_keeps_the_first() {
+    let mut pools = open(&[("a", pool(&["192.0.2.1-192.0.2.4"]))]);
+    pools.request(&"one", v4("192.0.2.3 192.0.2.3 192.0.2.1"));
+    assert_eq!(shown(&pools, "one"), "192.0.2.3");
+    pools.request(&"two", v4(""));
+    assert_eq!(shown(&pools, "two"), "192.0.2.1");
+}
+
+#[test]
 fn an_address_is_asked_for_by_name() {
     let ask = |texts| AddressRequest {
         asked: ips(texts),
