@@ -65,6 +65,7 @@ fn a_network_gives_its_hosts_and_a_range_all_that_it_names() {
         ("192.0.2.0-192.0.2.255", "192.0.2.0-192.0.2.255"),
         ("192.0.2.7 - 192.0.2.9", "192.0.2.7-192.0.2.9"),
         ("192.0.2.7", "192.0.2.7"),
+        ("1.0.0.0", "1.0.0.0"),
         ("2001:db8::/64", "2001:db8::1-2001:db8::ffff:ffff:ffff:ffff"),
         ("2001:db8::/127", "2001:db8::-2001:db8::1"),
     ];
@@ -189,6 +190,43 @@ fn at_the_start_who_asks_for_an_address_by_name_comes_before_who_takes_any() {
     pools.open();
     assert_eq!(shown(&pools, "asks"), "192.0.2.1");
     assert_eq!(shown(&pools, "any"), "192.0.2.2");
+}
+
+#[test]
+fn who_got_what_it_asked_for_keeps_it_whatever_becomes_of_pools() {
+    let asked = ips("192.0.2.7");
+    let mut pools = open(&[("a", pool(&["192.0.2.1-192.0.2.9"]))]);
+    pools.request(&"one", AddressRequest { asked, ..v4("") });
+    pools.declare("b", pool(&["203.0.113.1"]));
+    assert_eq!(shown(&pools, "one"), "192.0.2.7");
+    pools.withdraw("a");
+    assert_eq!(shown(&pools, "one"), "192.0.2.7 AddressKept");
+}
+
+#[test]
+fn addresses_that_a_change_of_a_pool_sets_free_go_to_who_waits() {
+    let ask = |text| AddressRequest {
+        asked: ips(text),
+        ..v4("")
+    };
+    for (asking, waiting) in [(&["x"][..], &["a"][..]), (&["x", "y"], &["a", "b"])] {
+        let mut pools = open(&[("p", pool(&["192.0.2.1-192.0.2.2"]))]);
+        for key in ["x", "y"] {
+            pools.request(&key, v4(""));
+        }
+        for key in ["a", "b"] {
+            pools.request(&key, v4(""));
+        }
+        for (key, wanted) in asking.iter().zip(["192.0.2.5", "192.0.2.6"]) {
+            pools.request(key, ask(wanted));
+        }
+        pools.declare("p", pool(&["192.0.2.1-192.0.2.2", "192.0.2.5-192.0.2.6"]));
+        let served = ["a", "b"].into_iter().filter(|key| {
+            let allocation = pools.allocation(key);
+            allocation.is_some_and(|one| !one.addresses.is_empty())
+        });
+        assert!(served.count() >= waiting.len(), "{asking:?}");
+    }
 }
 
 #[test]

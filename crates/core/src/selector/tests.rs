@@ -92,8 +92,23 @@ fn removing_leaves_nothing_behind() {
         format!("{index:?}"),
         format!("{:?}", Index::<i32>::default())
     );
+    let exists = selector(&[("tier", "Exists", &[])]).expect("good");
+    for (goes, stays) in [
+        (&one, &exists),
+        (&exists, &one),
+        (&one, &Selector::default()),
+    ] {
+        let mut index = Index::default();
+        index.insert(1, "default", vec![goes.clone()]);
+        index.insert(2, "default", vec![stays.clone()]);
+        index.remove(&1);
+        assert_eq!(index.find("default", &labels("zone=a tier=b")), [2]);
+    }
     let mut objects = LabelIndex::default();
     objects.insert(1, "default", &labels("zone=a tier=b"));
+    objects.insert(2, "default", &labels("tier=b"));
+    assert_eq!(objects.find("default", &one), [1], "the other is shorter");
+    objects.remove(&2, "default");
     assert_eq!(objects.find("default", &one), [1]);
     objects.insert(1, "default", &labels("zone=b"));
     assert_eq!(objects.find("default", &one), [0; 0]);

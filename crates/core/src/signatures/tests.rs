@@ -146,7 +146,10 @@ fn keys_that_come_and_go_are_known_from_what_changed() {
     let other = "example.com. 60 IN TYPE48 \\# 8 0101030D00112244";
     assert_eq!(step(&[], &[other]), (true, 2));
     assert_eq!(step(&[KSK], &[]), (true, 1));
-    assert_eq!(step(&[other, DONE, soa_again], &[]), (false, 0));
+    assert_eq!(step(&[soa_again], &[]), (false, 1), "it is not whole");
+    let keys_signed = "example.com. 60 IN TYPE46 \\# 4 00300D02";
+    assert_eq!(step(&[keys_signed], &[]), (false, 1), "nor by that");
+    assert_eq!(step(&[other, DONE], &[]), (false, 0));
 }
 
 proptest! {

@@ -70,3 +70,16 @@ fn what_comes_much_later_is_of_others() {
     world.look();
     assert_eq!(world.lines(), [WWW]);
 }
+
+#[test]
+fn a_line_that_was_asked_for_and_withdrawn_goes_again_when_an_old_message_arrives() {
+    let mut world = World::with_zone("");
+    world.zones.declare(declare("late", 1, WWW, ""));
+    world.settle();
+    world.zones.declare(declare("late", 1, "", WWW));
+    world.settle();
+    world.zones.forget(&object("late"));
+    arrives(&mut world, WWW);
+    world.look();
+    assert_eq!(world.lines(), [""; 0]);
+}

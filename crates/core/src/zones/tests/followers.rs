@@ -169,8 +169,8 @@ fn a_new_zone_waits_for_its_objects_to_carry_what_they_ask_for() {
     assert!(world.server.is_empty(), "nothing is served yet");
     assert_eq!(world.status("www"), ClaimStatus::Admissible);
     world.zones.declare(carried);
-    world.pass(Duration::from_secs(5));
-    assert!(world.lines().contains(&WWW.to_owned()));
+    world.pass(Duration::ZERO);
+    assert!(world.lines().contains(&WWW.to_owned()), "at once");
     assert_eq!(world.updates, 0, "it was there from the first moment");
 }
 
@@ -323,6 +323,38 @@ fn nothing_is_served_while_a_server_has_another_version_that_the_lead_went_beyon
     world.zones.declare(declare("www", 1, WWW, ""));
     world.pass(Duration::from_secs(5));
     assert_eq!(world.server[&name(ZONE)].serial, Serial(42));
+    let status = world.status("www");
+    assert!(matches!(status, ClaimStatus::Lagging(_)), "{status:?}");
+}
+
+#[test]
+fn what_a_server_lost_that_had_it_before_it_was_read_back_is_not_served() {
+    let mut world = with_followers(&[ServerRole::Secondary]);
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    let before = world.server[&name(ZONE)].serial;
+    world.zones.declare(declare("www", 1, WWW, ""));
+    let commit = loop {
+        let step = world.begin();
+        if matches!(step, Step::Commit(_)) {
+            break step;
+        }
+        world.end(step);
+    };
+    world.end(commit);
+    world.now += Duration::from_secs(2);
+    let verify = world.begin();
+    let visit = world.begin();
+    assert!(matches!(
+        (&verify, &visit),
+        (Step::Verify(_), Step::Follow(_))
+    ));
+    world.end(visit);
+    world.end(verify);
+    world.pass(Duration::ZERO);
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
+    world.serials.insert(server(1), Ok(before));
+    world.pass(Duration::from_secs(10));
     let status = world.status("www");
     assert!(matches!(status, ClaimStatus::Lagging(_)), "{status:?}");
 }

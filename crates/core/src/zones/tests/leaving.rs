@@ -422,3 +422,73 @@ fn a_missing_zone_of_which_nothing_is_said_does_not_go() {
     let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
     assert_ne!(event.state, ZoneState::Gone);
 }
+
+#[test]
+fn zones_that_are_deleted_by_name_at_once_count_before_any_of_them_is_gone() {
+    let together = |count: usize| {
+        let (mut world, zones) = zones(count, count);
+        for zone in &zones {
+            world
+                .zones
+                .declare_zone(declaration(zone, Some(Going::Asked)));
+        }
+        world.settle();
+        world.server.len()
+    };
+    assert_eq!(together(3), 0);
+    assert_eq!(together(4), 4, "nobody can tell which three were meant");
+}
+
+#[test]
+fn a_zone_is_made_again_where_its_soa_is_known_and_nothing_else_helps() {
+    let soa = records(APEX).into_iter();
+    let (soa, others): (Vec<Record>, Vec<Record>) =
+        soa.partition(|record| record.data.rtype() == RecordType::Soa);
+    for (records, makes) in [(soa, true), (others, false)] {
+        let mut world = followers::with_followers(&[ServerRole::Secondary]);
+        let declaration = ZoneDeclaration {
+            going: Some(Going::Asked),
+            ..zone_declaration(Hosting::Served(records))
+        };
+        assert_eq!(is_made_again(&mut world, declaration), makes);
+    }
+}
+
+#[test]
+fn a_zone_that_is_held_and_that_its_server_loses_is_not_shown_as_it_was() {
+    let mut world = standing(THEIRS);
+    world.zones.declare_zone(going(Going::Along));
+    world.settle();
+    assert!(held(&world).is_some());
+    let missing = Fault::new(FaultKind::Missing, "no such zone");
+    let zone = name(ZONE);
+    world
+        .zones
+        .complete(&zone, Completion::Read(Err(missing)), world.now);
+    assert_eq!(held(&world), None, "nothing is known of it");
+}
+
+#[test]
+fn a_zone_is_told_to_be_held_in_the_moment_it_is() {
+    let mut world = standing(THEIRS);
+    world.zones.declare_zone(going(Going::Along));
+    let read = world.begin();
+    world.end(read);
+    world.zones.take_zone_events();
+    assert_eq!(world.zones.next_step(&name(ZONE), world.now), None);
+    let told = world.zones.take_zone_events();
+    assert!(told.iter().any(|event| event.held.is_some()), "{told:?}");
+}
+
+#[test]
+fn what_its_object_puts_into_a_zone_is_no_data() {
+    let mut world = World::new();
+    let lines = format!("{APEX}\nns0.example.com. 60 IN A 192.0.2.52");
+    world
+        .zones
+        .declare_zone(zone_declaration(Hosting::Served(records(&lines))));
+    world.settle();
+    assert_eq!(world.lines().len(), 4);
+    let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
+    assert_eq!(event.data, 0);
+}

@@ -392,3 +392,66 @@ fn what_others_wrote_on_a_server_that_was_in_line_stays_when_it_leads() {
     assert!(world.has(API), "{:?}", world.lines());
     assert!(world.has(THEIRS) && world.has(WWW), "{:?}", world.lines());
 }
+
+#[test]
+fn what_a_fallen_lead_is_to_get_back_is_not_forgotten_when_it_is_read_once_more() {
+    let mut world = World::new();
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    let backup = world.server[&name(ZONE)].clone();
+    world.write(THEIRS);
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    world.server.insert(name(ZONE), backup.clone());
+    for _ in 0..2 {
+        let read = Completion::Read(Ok(backup.clone()));
+        world.zones.complete(&name(ZONE), read, world.now);
+    }
+    world.pass(Duration::from_secs(5));
+    assert!(world.has(THEIRS) && world.has(WWW), "{:?}", world.lines());
+}
+
+#[test]
+fn of_what_is_taken_away_in_between_only_the_zones_own_name_servers_stay() {
+    let text = "example.com. 60 IN TXT \"taken away\"";
+    let cut = "sub.example.com. 60 IN NS ns.example.net.";
+    let mut world = with_followers(&[ServerRole::Primary]);
+    let older = content(&format!("{APEX}\n{text}\n{cut}\n{WWW}"));
+    world.server.insert(name(ZONE), older);
+    let newest = APEX.replace(" 7 60", " 49 60").replace("NS ns1", "NS ns2");
+    world.others = Some(content(&newest));
+    world.serials.insert(server(1), Ok(Serial(49)));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.zones.declare_zone(with_floor(49));
+    world.pass(Duration::from_secs(5));
+    assert!(!world.has(text) && !world.has(cut), "{:?}", world.lines());
+    assert!(world.has(WWW), "it is asked for");
+    assert!(world.has("example.com. 60 IN NS ns1.example.com."));
+}
+
+#[test]
+fn what_a_second_primary_has_in_place_of_ours_is_not_kept() {
+    let theirs = "www.example.com. 300 IN A 192.0.2.66\nexample.com. 60 IN NS ns.example.net.";
+    let mut world = with_followers(&[ServerRole::Primary]);
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.pass(Duration::from_secs(5));
+    let before = world.lines();
+    world.extras = Some((Serial(9), theirs.to_owned()));
+    world.pass(Duration::from_secs(30));
+    assert_eq!(world.lines(), before);
+}
+
+#[test]
+fn a_serial_that_was_seen_is_gone_beyond_by_no_more_than_it_takes() {
+    let mut world = World::new();
+    let newer = APEX.replace(" 7 60", " 60 60");
+    world.server.insert(name(ZONE), content(&newer));
+    world.zones.declare_zone(with_floor(49));
+    world.pass(Duration::from_secs(5));
+    world.server.clear();
+    world.pass(Duration::from_secs(5));
+    let serial = world.serial();
+    assert!(serial.newer_than(Serial(60)), "{serial}");
+    assert!(Serial(100).newer_than(serial), "{serial}");
+}

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{ClaimStatus, WWW, WWW2, World, ZONE, ZoneContent, content, declare, name, object};
+use super::{
+    ClaimStatus, Completion, Delta, WWW, WWW2, World, ZONE, ZoneContent, content, declare, name,
+    object, records,
+};
 use crate::{RecordKey, RecordType, Serial};
 
 const FOREIGN: &str = "mail.example.com. 60 IN A 192.0.2.9";
@@ -205,4 +208,27 @@ fn a_set_may_be_mended_again_when_its_time_has_come_and_calm_makes_it_the_first(
     let last = mend(next + calm).expect_err("it has to wait");
     let first = until.saturating_sub(start);
     assert_eq!(last, next + calm + first, "as the first time");
+}
+
+#[test]
+fn a_name_that_a_stranger_gives_free_is_taken_when_that_is_seen_to_change() {
+    let theirs = "www.example.com. 60 IN CNAME other.example.com.";
+    let soa = "example.com. 60 IN SOA ns1.example.com. admin.example.com. 8 60 60 60 60";
+    let mut world = World::with_zone(&format!("{}\n{theirs}", soa.replace(" 8 ", " 7 ")));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    assert_eq!(world.status("www"), ClaimStatus::NotOwned);
+    world.server.insert(name(ZONE), content(soa));
+    let steps = crate::delta::Difference {
+        to: records(soa).remove(0),
+        removed: records(theirs),
+        added: Vec::new(),
+        fleeting: Vec::new(),
+        returned: Vec::new(),
+    };
+    let changed = Completion::ChangesRead(Vec::new(), Ok(Delta::Difference(steps)));
+    world.zones.complete(&name(ZONE), changed, world.now);
+    world.settle();
+    assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
+    assert!(world.lines().contains(&WWW.to_owned()));
 }

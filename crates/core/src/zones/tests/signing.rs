@@ -340,3 +340,18 @@ fn a_signer_that_lost_the_zone_signs_it_again_and_no_other_primary_gets_it() {
     let event = world.zones.zone_event(&name(ZONE)).expect("it is declared");
     assert!(event.followers.is_empty(), "{:?}", event.followers);
 }
+
+#[test]
+fn a_zone_that_is_found_signed_is_left_to_the_server_that_signs_it() {
+    let roles = [ServerRole::Primary, ServerRole::Primary];
+    let mut world = World::new();
+    world.zones = Zones::new(Limits::default(), servers(&roles));
+    world.server.insert(name(ZONE), signed(7, ""));
+    world
+        .zones
+        .declare_zone(zone_declaration(Hosting::Served(records(PLAIN))));
+    world.settle();
+    let event = world.zones.zone_event(&name(ZONE)).expect("it is declared");
+    assert_eq!(event.followers, [], "the other would sign it too");
+    assert_eq!(report(&world).left_out, 1);
+}

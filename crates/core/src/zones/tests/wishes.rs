@@ -200,3 +200,107 @@ fn receipts_name_the_group_of_the_servers() {
         fault.message
     );
 }
+
+#[test]
+fn an_edit_by_another_object_waits_for_no_note_though_the_first_is_taken_along() {
+    let mut world = with_notes(WWW);
+    world.zones.declare(Declaration {
+        going: Going::Along,
+        ..declare("www", 2, "", WWW)
+    });
+    world.zones.declare(declare("next", 3, WWW2, ""));
+    world.settle();
+    assert_eq!(world.lines(), [WWW2]);
+}
+
+#[test]
+fn what_an_earlier_run_let_through_is_written_down_again_before_it_goes() {
+    let text = "www.example.com. 300 IN TXT \"beside\"";
+    let both = format!("{WWW}\n{text}");
+    let mark = crate::backoff::jitter_seed(records(text)[0].key().to_string().as_bytes());
+    let mut world = World::new();
+    world.server.insert(name(ZONE), content(&both));
+    world.zones.declare_zone(ZoneDeclaration {
+        noted: Some(Arc::new(Noted {
+            passed: vec![mark],
+            ..Noted::default()
+        })),
+        ..zone_declaration(Hosting::Elsewhere)
+    });
+    world.zones.declare(Declaration {
+        going: Going::Along,
+        ..declare("www", 1, WWW, &both)
+    });
+    world.settle();
+    let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
+    assert_eq!((event.held, event.waits), (None, true));
+    assert_eq!(world.lines().len(), 2);
+    let next = event.noted.map(|next| {
+        let number = 1;
+        Arc::new(Noted {
+            number,
+            ..Noted::clone(&next)
+        })
+    });
+    world.zones.declare_zone(ZoneDeclaration {
+        noted: next,
+        ..zone_declaration(Hosting::Elsewhere)
+    });
+    world.settle();
+    assert_eq!(world.lines(), [WWW]);
+}
+
+#[test]
+fn a_value_and_the_last_name_servers_that_something_takes_along_are_held_for_that() {
+    let servers = "example.com. 60 IN NS a.example.net.";
+    let beside = "example.com. 60 IN TXT \"beside\"";
+    for (before, after) in [
+        (format!("{WWW}\n{WWW2}"), WWW.to_owned()),
+        (format!("{servers}\n{beside}"), beside.to_owned()),
+    ] {
+        let mut world = World::with_zone("");
+        world.zones.declare(declare("www", 1, &before, ""));
+        world.settle();
+        world.zones.declare(Declaration {
+            going: Going::Along,
+            ..declare("www", 2, &after, &before)
+        });
+        world.settle();
+        let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
+        let held = event.held.expect("nobody asked for it");
+        assert_eq!((held.removals, held.along), (1, 1), "{before}");
+        assert_eq!(world.lines().len(), 2, "{before}");
+    }
+}
+
+#[test]
+fn only_what_is_removed_counts_as_removed_though_more_waits_to_be_looked_at() {
+    let limits = Limits {
+        sets_per_message_max: 1,
+        ..Limits::default()
+    };
+    let line = |name: &str, number: usize| format!("{name}{number}.example.com. 60 IN A 192.0.2.1");
+    let lines = |name: &str, count: usize| -> Vec<String> {
+        (0..count).map(|number| line(name, number)).collect()
+    };
+    let foreign = lines("foreign", 15);
+    let edited = lines("edited", 15);
+    let stood = [lines("a", 2), foreign.clone(), edited.clone()].concat();
+    let mut world = World::new();
+    world.zones = Zones::new(limits, servers(&[ServerRole::Primary]));
+    world.server.insert(name(ZONE), content(&stood.join("\n")));
+    // Two go; of others it is found that they are gone, or changed, or not ours.
+    for line in lines("a", 2).iter().chain(&lines("gone", 15)) {
+        world.zones.declare(declare(&line[..8], 1, "", line));
+    }
+    for line in &edited {
+        let after = line.replace(".1", ".2");
+        world.zones.declare(declare(&line[..8], 1, &after, line));
+    }
+    world
+        .zones
+        .declare_zone(zone_declaration(Hosting::Elsewhere));
+    world.settle();
+    let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
+    assert_eq!((event.held, world.lines().len()), (None, 30));
+}
