@@ -52,7 +52,10 @@ const STAGES: [Stage; 3] = [
         name: "tests at length",
         cases: 64,
         tests: &[
-            unit_tests(CORE, &[CORE]),
+            Tests {
+                seconds_max: 30,
+                ..unit_tests(CORE, &[CORE])
+            },
             unit_tests(SOURCES, &[CORE, SOURCES]),
         ],
     },

@@ -208,10 +208,7 @@ impl Zones {
         if let Some(commit) = self.commit_step(name, now) {
             return Some(commit);
         }
-        let zone = self.known.get_mut(name)?;
-        if !zone.children.has_in_flight()
-            && let Some(step) = self.renew_step(name)
-        {
+        if let Some(step) = self.renew_step(name) {
             return Some(step);
         }
         let zone = self.known.get_mut(name)?;

@@ -30,6 +30,17 @@ impl World {
         step.expect("there is something to do")
     }
 
+    /// Carries out what comes before the next commit, which must be there, and begins that.
+    pub(super) fn begin_commit(&mut self) -> Step {
+        loop {
+            let step = self.begin();
+            if matches!(step, Step::Commit(_)) {
+                return step;
+            }
+            self.end(step);
+        }
+    }
+
     /// Ends a step as the server answers it.
     pub(super) fn end(&mut self, step: Step) {
         let completion = self.carry_out(&name(ZONE), step);

@@ -334,13 +334,7 @@ fn what_a_server_lost_that_had_it_before_it_was_read_back_is_not_served() {
     world.pass(Duration::from_secs(5));
     let before = world.server[&name(ZONE)].serial;
     world.zones.declare(declare("www", 1, WWW, ""));
-    let commit = loop {
-        let step = world.begin();
-        if matches!(step, Step::Commit(_)) {
-            break step;
-        }
-        world.end(step);
-    };
+    let commit = world.begin_commit();
     world.end(commit);
     world.now += Duration::from_secs(2);
     let verify = world.begin();

@@ -222,3 +222,40 @@ fn of_a_name_one_copy_is_kept_however_often_it_is_declared() {
         assert!(std::ptr::eq(kept.as_wire(), other.as_wire()));
     }
 }
+
+#[test]
+fn a_server_that_says_when_to_come_back_is_not_asked_before() {
+    let mut world = World::with_zone("");
+    world.settle();
+    world.zones.declare(declare("www", 1, WWW, ""));
+    let Step::Commit(plan) = world.begin() else {
+        panic!("there is something to write");
+    };
+    let hour = Duration::from_hours(1);
+    let fault = Fault::new(FaultKind::Refused, "REFUSED").with_retry_after(hour);
+    let sent = Sent {
+        refused: plan
+            .keys()
+            .map(|key| (key.clone(), fault.clone()))
+            .collect(),
+        ..Sent::default()
+    };
+    world
+        .zones
+        .complete(&name(ZONE), Completion::Sent(sent), world.now);
+    world.pass(Duration::from_mins(30));
+    assert_eq!(world.updates, 0);
+    world.pass(Duration::from_mins(31));
+    assert_eq!(world.updates, 1);
+}
+
+#[test]
+fn a_value_that_another_object_has_may_be_asked_for_too() {
+    let mut world = World::with_zone("");
+    world.zones.declare(declare("one", 1, WWW, ""));
+    world.settle();
+    let mut asking = declare("two", 2, WWW, "");
+    asking.published.clear();
+    world.zones.declare(asking);
+    assert_eq!(world.status("two"), ClaimStatus::Admissible);
+}

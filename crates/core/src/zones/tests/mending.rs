@@ -232,3 +232,12 @@ fn a_name_that_a_stranger_gives_free_is_taken_when_that_is_seen_to_change() {
     assert!(matches!(world.status("www"), ClaimStatus::Programmed(_)));
     assert!(world.lines().contains(&WWW.to_owned()));
 }
+
+#[test]
+fn what_stands_in_the_way_goes_once_and_in_the_same_message() {
+    let mut world = with(WWW);
+    overwrite(&mut world, ALIAS);
+    let message = world.messages.last().expect("it was mended");
+    let removals: Vec<bool> = message.iter().map(crate::Change::is_removal).collect();
+    assert_eq!(removals, [true, false], "{message:?}");
+}

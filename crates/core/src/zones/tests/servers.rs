@@ -455,3 +455,81 @@ fn of_the_primaries_that_answer_the_one_with_the_newest_serial_leads() {
         assert!(!world.zones.is_silent(&server(0)));
     }
 }
+
+#[test]
+fn of_two_lines_the_one_that_cannot_go_is_told_before_the_one_that_lingers() {
+    let api = "api.example.com. 60 IN A 192.0.2.2";
+    let both = format!("{api}\n{WWW}");
+    let mut world = with_followers(&[ServerRole::Primary]);
+    world.zones.declare_zone(served(APEX));
+    world.zones.declare(declare("www", 1, &both, ""));
+    world.pass(Duration::from_secs(5));
+    world.zones.on_answer(&server(1), silence(), world.now);
+    world.zones.declare(declare("www", 2, "", &both));
+    let step = world.begin_commit();
+    let Completion::Sent(mut sent) = world.carry_out(&name(ZONE), step) else {
+        panic!("it was sent");
+    };
+    let refused = sent
+        .to_verify
+        .extract_if(.., |key| key.name == name("api.example.com."));
+    let fault = Fault::new(FaultKind::Refused, "REFUSED");
+    sent.refused = refused.map(|key| (key, fault.clone())).collect();
+    world
+        .server
+        .get_mut(&name(ZONE))
+        .expect("it is there")
+        .sets
+        .extend(content(api).sets);
+    world
+        .zones
+        .complete(&name(ZONE), Completion::Sent(sent), world.now);
+    world.pass(Duration::ZERO);
+    let told = withdrawal(&world);
+    assert!(matches!(told, Some(Withdrawal::Failing(_))), "{told:?}");
+}
+
+#[test]
+fn who_waits_hears_that_nobody_takes_updates_though_others_still_serve() {
+    let mut world = with_www(&[ServerRole::Secondary]);
+    world.zones.declare(declare("mail", 2, MAIL, ""));
+    world.zones.take_events();
+    let secondary = servers(&[ServerRole::Primary, ServerRole::Secondary]).remove(1);
+    world.zones.set_servers(vec![secondary], world.now);
+    let told = world.zones.take_events();
+    assert!(told.iter().any(|one| *one.owner == *object("mail")));
+    assert!(matches!(world.status("mail"), ClaimStatus::Failing(_)));
+}
+
+#[test]
+fn whoever_is_served_hears_nothing_of_a_secondary_that_falls_silent() {
+    let mut world = with_www(&[ServerRole::Secondary]);
+    world.zones.take_events();
+    world.zones.on_answer(&server(1), silence(), world.now);
+    assert_eq!(world.zones.take_events(), []);
+}
+
+#[test]
+fn who_leads_a_zone_that_is_being_deleted_stays_the_one() {
+    let mut world = with_www(&[ServerRole::Primary]);
+    world.zones.undeclare_zone(&name(ZONE));
+    let close = world.begin();
+    assert_eq!(close, Step::Close);
+    world.zones.on_answer(&server(0), silence(), world.now);
+    assert_eq!(leader(&world), Some(server(0)));
+    world.end(close);
+    assert_eq!(state(&world), ZoneState::Gone);
+}
+
+#[test]
+fn what_was_on_its_way_to_a_leader_that_falls_silent_is_written_to_the_next() {
+    let mut world = with_www(&[ServerRole::Primary]);
+    world.zones.declare(declare("mail", 2, MAIL, ""));
+    let lost = world.begin_commit();
+    world.zones.on_answer(&server(0), silence(), world.now);
+    assert_eq!(leader(&world), Some(server(1)));
+    drop(lost);
+    world.pass(Duration::from_secs(5));
+    assert!(matches!(world.status("mail"), ClaimStatus::Programmed(_)));
+    assert!(world.lines().contains(&MAIL.to_owned()));
+}

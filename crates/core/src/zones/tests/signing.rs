@@ -355,3 +355,33 @@ fn a_zone_that_is_found_signed_is_left_to_the_server_that_signs_it() {
     assert_eq!(event.followers, [], "the other would sign it too");
     assert_eq!(report(&world).left_out, 1);
 }
+
+#[test]
+fn a_zone_that_others_serve_is_neither_told_to_be_signed_nor_left_to_its_signer() {
+    let roles = [ServerRole::Primary, ServerRole::Primary];
+    let mut world = World::new();
+    world.zones = Zones::new(Limits::default(), servers(&roles));
+    world.server.insert(name(ZONE), signed(7, ""));
+    world.zones.declare_zone(ZoneDeclaration {
+        hosting: Hosting::Elsewhere,
+        ..by(named("default"))
+    });
+    world.pass(Duration::from_secs(5));
+    assert!(world.told.is_empty());
+    let event = world.zones.zone_event(&name(ZONE)).expect("it is declared");
+    assert_eq!(event.followers.len(), 1);
+}
+
+#[test]
+fn a_zone_is_looked_at_often_only_while_its_signatures_are_awaited() {
+    let usual = Duration::from_secs(30);
+    let pause = |world: &World| world.zones.known[&name(ZONE)].check_pause(usual);
+    let mut world = to_be_signed(&[ServerRole::Primary], named("default"));
+    assert_eq!(pause(&world), usual, "it is signed");
+    let content = content(PLAIN);
+    let read = Completion::Read(Ok(content));
+    world.zones.complete(&name(ZONE), read, world.now);
+    assert!(pause(&world) < usual, "it is to be");
+    let unknown = to_be_signed(&[ServerRole::Primary], named("unknown"));
+    assert_eq!(pause(&unknown), usual, "nothing comes of it");
+}
