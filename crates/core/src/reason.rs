@@ -188,6 +188,24 @@ vocabulary! {
         AddressKept,
         /// An older pool has some of the addresses.
         PoolsOverlap,
+        /// The provider has no load balancers inside the network.
+        UnsupportedInternalLoadBalancer,
+        /// The provider does not keep a client at its endpoint.
+        UnsupportedSessionAffinity,
+        /// The provider chooses addresses itself.
+        UnsupportedLoadBalancerIP,
+        /// The provider has one version of IP for each Service.
+        UnsupportedDualStack,
+        /// The provider keeps nobody out.
+        UnsupportedSourceRanges,
+        /// The provider sends all endpoints to the same number of a port.
+        UnsupportedNamedTargetPort,
+        /// The provider cannot tell two ports of a Service apart that lead to the same one.
+        UnsupportedBackendPortCollision,
+        /// The provider cannot listen to the port.
+        UnsupportedPort,
+        /// The time after which quiet connections are closed is none that the provider has.
+        InvalidIdleTimeout,
     }
 }
 
@@ -195,6 +213,10 @@ impl Reason {
     /// The stage at which an object stops whose status gives this reason; the last one for reasons that
     /// stop nothing.
     #[must_use]
+    #[expect(
+        clippy::too_many_lines,
+        reason = "a table with one line for each reason"
+    )]
     pub const fn stage(self) -> Stage {
         match self {
             Self::Deleting | Self::NoLongerDeclared => Stage::Object,
@@ -210,6 +232,15 @@ impl Reason {
             | Self::AddressPoolUsedUp
             | Self::AddressUnavailable
             | Self::PoolsOverlap
+            | Self::UnsupportedInternalLoadBalancer
+            | Self::UnsupportedSessionAffinity
+            | Self::UnsupportedLoadBalancerIP
+            | Self::UnsupportedDualStack
+            | Self::UnsupportedSourceRanges
+            | Self::UnsupportedNamedTargetPort
+            | Self::UnsupportedBackendPortCollision
+            | Self::UnsupportedPort
+            | Self::InvalidIdleTimeout
             | Self::PartiallyAccepted => Stage::Claim,
             Self::Conflict
             | Self::ZoneNotReady

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use super::{
-    AddressChange, AddressOutcome, BalancerKey, BalancerStep, BalancerWork, Balancers, Bindings,
-    balancer::Balancer,
+    AddressChange, AddressOutcome, BalancerKey, BalancerStep, BalancerWork, Balancers, Binding,
+    Bindings, balancer::Balancer,
 };
 use crate::{
     backoff::jitter_seed,
@@ -26,6 +26,9 @@ impl Balancers {
         let mut wanted = self.book.bindings(address, is_open);
         if self.limits.needs_location {
             wanted.retain(|binding| binding.location.is_some());
+        }
+        if !self.limits.binds_ports {
+            wanted = wanted.iter().map(without_ports).collect();
         }
         for binding in self.addresses.actual(&address).into_iter().flatten() {
             if self.is_kept(&binding.balancer) {
@@ -206,6 +209,14 @@ impl Balancers {
                 self.changed.insert(key);
             }
         }
+    }
+}
+
+/// A binding for a provider that knows of no ports.
+fn without_ports(binding: &Binding) -> Binding {
+    Binding {
+        targets: [].into(),
+        ..binding.clone()
     }
 }
 

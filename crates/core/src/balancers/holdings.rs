@@ -45,6 +45,9 @@ pub struct BalancerLimits {
     pub read_interval: Duration,
     /// It binds an address only at a location: an endpoint whose node is not known waits.
     pub needs_location: bool,
+    /// It sends traffic to the port at the endpoint that a binding says. Where it does not, but to the ports of the
+    /// front, bindings say nothing of ports.
+    pub binds_ports: bool,
 }
 
 impl Default for BalancerLimits {
@@ -56,6 +59,7 @@ impl Default for BalancerLimits {
             balancers_max: 10,
             read_interval: Duration::from_mins(5),
             needs_location: false,
+            binds_ports: true,
         }
     }
 }
