@@ -32,6 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bindery-nameserver", NAME_SERVER),
     ("bindery-bind", NAME_SERVER),
     ("bindery-balancer", &["bindery-core", "bindery-engine"]),
+    ("bindery-azure", &["bindery-core", "bindery-engine"]),
     (
         "bindery-pods",
         &["bindery-bind", "bindery-core", "bindery-engine"],
@@ -60,6 +61,7 @@ const NAME_SERVER: &[&str] = &["bindery-core", "bindery-dns", "bindery-engine"];
 const LIBRARIES: &[&str] = &[
     "bindery-api",
     "bindery-apiserver",
+    "bindery-azure",
     "bindery-balancer",
     "bindery-bind",
     "bindery-core",
@@ -78,6 +80,7 @@ const EVERYTHING: &[&str] = &[
     "bindery",
     "bindery-api",
     "bindery-apiserver",
+    "bindery-azure",
     "bindery-balancer",
     "bindery-bind",
     "bindery-core",
