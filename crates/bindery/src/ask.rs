@@ -2,6 +2,7 @@
 //!
 //! They must *never* write: all that is asked of the API is lists, and of name servers transfers.
 
+mod balanced;
 #[cfg(test)]
 mod fixture;
 mod inventory;

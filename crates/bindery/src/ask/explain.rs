@@ -1,5 +1,6 @@
 //! `bindery explain`: the way of one object from its spec to DNS, and where it stops.
 
+mod service;
 mod trace;
 
 #[cfg(test)]
@@ -9,9 +10,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use bindery_api::{Role, role};
-use bindery_core::Stage;
+use bindery_core::{Kind, Stage};
 use serde::Serialize;
 
+use self::service::{Surroundings, name_kinds, service_trace};
 use self::trace::trace;
 use super::inventory::Inventory;
 use super::listed_object::wanted;
@@ -72,9 +74,13 @@ impl Trace {
         }
     }
 
-    /// Adds a stage. After one that is not done none is reached.
+    /// Adds a stage of the one path.
     fn step(&mut self, stage: Stage, said: StepResult) {
-        let step = stage.as_str();
+        self.named_step(stage.as_str(), said);
+    }
+
+    /// Adds a step. After one that is not done none is reached.
+    fn named_step(&mut self, step: &'static str, said: StepResult) {
         let is_reached = self.steps.last().is_none_or(|last| last.mark.goes_on());
         let (mark, lines) = match said {
             _ if !is_reached => (StepMark::NotReached, vec!["not reached".to_owned()]),
@@ -139,26 +145,54 @@ pub(crate) async fn explain(flags: ExplainFlags) -> Result<ExitCode> {
     let listing = Listing::open(&flags.asking).await?;
     let named = wanted.namespace.or(flags.asking.namespace);
     let namespace = named.unwrap_or_else(|| listing.default_namespace().to_owned());
-    let (mut objects, sight) = listing.fetch_zones(Some(&namespace)).await?;
-    if role(wanted.kind) != Role::Zone {
-        objects.extend(listing.fetch(wanted.kind, Some(&namespace)).await?);
-    }
-    let inventory = Inventory::new(objects);
-    let found = inventory.named(wanted.kind, &namespace, &wanted.name);
-    let id = found.with_context(|| {
-        format!(
-            "there is no {} {} in namespace {namespace}; say where it is with -n, or look with \
-             `bindery status -A`",
-            wanted.kind.as_str(),
-            wanted.name
-        )
-    })?;
-    let way = Trace {
-        sight,
-        ..trace(inventory, &id)
+    let way = match wanted.kind {
+        Some(kind) => object_way(&listing, kind, &namespace, &wanted.name).await?,
+        None => service_way(&listing, &namespace, &wanted.name).await?,
     };
     super::answer(flags.asking.output, &way, lines)?;
     Ok(ExitCode::SUCCESS)
+}
+
+async fn object_way(listing: &Listing, kind: Kind, namespace: &str, name: &str) -> Result<Trace> {
+    let (mut objects, sight) = listing.fetch_zones(Some(namespace)).await?;
+    if role(kind) != Role::Zone {
+        objects.extend(listing.fetch(kind, Some(namespace)).await?);
+    }
+    let inventory = Inventory::new(objects);
+    let found = inventory.named(kind, namespace, name);
+    let id = found.with_context(|| nowhere(kind.as_str(), namespace, name))?;
+    Ok(Trace {
+        sight,
+        ..trace(inventory, &id)
+    })
+}
+
+/// Nothing is listed but what is of the Service's namespace, and pools and zones, where that is allowed.
+async fn service_way(listing: &Listing, namespace: &str, name: &str) -> Result<Trace> {
+    let services = listing.fetch_services(Some(namespace), Some(name)).await?;
+    let services = services.with_context(|| {
+        format!("Services of namespace {namespace} cannot be listed; may you list them?")
+    })?;
+    let found = services.into_iter().find(|one| one.place().1 == name);
+    let service = found.with_context(|| nowhere("Service", namespace, name))?;
+    let (mut objects, sight) = listing.fetch_zones(Some(namespace)).await?;
+    for kind in name_kinds() {
+        objects.extend(listing.fetch(kind, Some(namespace)).await?);
+    }
+    let way = service_trace(Surroundings {
+        service,
+        slices: listing.fetch_slices(namespace, name).await?,
+        pools: listing.fetch_pools().await?,
+        inventory: Inventory::new(objects),
+    });
+    Ok(Trace { sight, ..way })
+}
+
+fn nowhere(kind: &str, namespace: &str, name: &str) -> String {
+    format!(
+        "there is no {kind} {name} in namespace {namespace}; say where it is with -n, or look with \
+         `bindery status -A`"
+    )
 }
 
 fn lines(way: &Trace, paint: Paint) -> Vec<String> {

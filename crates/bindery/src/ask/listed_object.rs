@@ -37,7 +37,8 @@ pub(super) struct ListedServer {
 /// Which object a user means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ObjectQuery {
-    pub(super) kind: Kind,
+    /// `None` for a Service.
+    pub(super) kind: Option<Kind>,
     pub(super) namespace: Option<String>,
     pub(super) name: String,
 }
@@ -119,8 +120,13 @@ pub(super) fn wanted(text: &str) -> Result<ObjectQuery> {
     if name.is_empty() {
         bail!("{text:?} has no name; write KIND/NAME, for example arecord/www");
     }
+    let is_service = ["service", "services", "svc"].contains(&kind.to_lowercase().as_str());
     Ok(ObjectQuery {
-        kind: spelled(kind)?,
+        kind: if is_service {
+            None
+        } else {
+            Some(spelled(kind)?)
+        },
         namespace,
         name: name.to_owned(),
     })
@@ -146,7 +152,7 @@ fn spelled(text: &str) -> Result<Kind> {
             .map(|kind| kind.as_str().to_lowercase())
             .collect();
         format!(
-            "{text:?} is no kind of ours; write one of {}",
+            "{text:?} is no kind of ours; write service or one of {}",
             kinds.join(", ")
         )
     })
@@ -183,10 +189,13 @@ mod tests {
     #[test]
     fn an_object_may_carry_its_namespace() {
         let found = wanted("a/www").expect("it is one");
-        assert_eq!((found.kind, found.namespace), (Kind::ARecord, None));
+        assert_eq!((found.kind, found.namespace), (Some(Kind::ARecord), None));
         let found = wanted("arecord/web/www").expect("it is one");
         assert_eq!(found.namespace.as_deref(), Some("web"));
         assert_eq!(found.name, "www");
+        for text in ["service/web", "svc/web", "Services/web"] {
+            assert_eq!(wanted(text).expect(text).kind, None, "{text}");
+        }
         for bad in ["www", "a/b/c/d", "arecord/", ""] {
             wanted(bad).expect_err(bad);
         }

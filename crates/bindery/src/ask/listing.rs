@@ -5,15 +5,19 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use bindery_api::{Role, Scope, info, role};
+use bindery_api::{AddressPool, Role, Scope, info, role};
 use bindery_core::Kind;
 use futures::future::try_join_all;
 use http::Uri;
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::ApiResource;
 use kube::{Api, Client, Config};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use super::balanced::BalancedService;
 use super::listed_object::{ListedObject, definitions};
 use crate::cli::ask::{ApiFlags, NamespaceFlags};
 use crate::live::resource;
@@ -205,6 +209,66 @@ impl Listing {
                 Some(token) if !token.is_empty() => params = params.continue_token(&token),
                 Some(_) | None => return Ok(objects),
             }
+        }
+    }
+}
+
+/// Services and what they depend on. `None` where they may not be listed, or are not served: what is shown
+/// then says so.
+impl Listing {
+    /// Services of one namespace or of all; of one name only, where one is given.
+    pub(super) async fn fetch_services(
+        &self,
+        namespace: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<Option<Vec<BalancedService>>> {
+        let params = ListParams::default();
+        let params = match name {
+            Some(name) => params.fields(&format!("metadata.name={name}")),
+            None => params,
+        };
+        let api: Api<Service> = match namespace {
+            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
+            None => Api::all(self.client.clone()),
+        };
+        let found = pages(&api, params).await?;
+        Ok(found.map(|all| all.into_iter().map(BalancedService).collect()))
+    }
+
+    /// The slices of a Service.
+    pub(super) async fn fetch_slices(
+        &self,
+        namespace: &str,
+        service: &str,
+    ) -> Result<Option<Vec<EndpointSlice>>> {
+        let params = ListParams::default();
+        let params = params.labels(&format!("kubernetes.io/service-name={service}"));
+        pages(&Api::namespaced(self.client.clone(), namespace), params).await
+    }
+
+    /// All address pools.
+    pub(super) async fn fetch_pools(&self) -> Result<Option<Vec<AddressPool>>> {
+        pages(&Api::all(self.client.clone()), ListParams::default()).await
+    }
+}
+
+/// All objects of a list; `None` where it is not allowed or not there.
+async fn pages<K>(api: &Api<K>, params: ListParams) -> Result<Option<Vec<K>>>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let mut params = params.limit(PAGE_LEN);
+    let mut objects = Vec::new();
+    loop {
+        let page = match api.list(&params).await {
+            Ok(page) => page,
+            Err(kube::Error::Api(status)) if [403, 404].contains(&status.code) => return Ok(None),
+            Err(error) => return Err(error).context("cannot list what Services depend on"),
+        };
+        objects.extend(page.items);
+        match page.metadata.continue_ {
+            Some(token) if !token.is_empty() => params = params.continue_token(&token),
+            Some(_) | None => return Ok(Some(objects)),
         }
     }
 }

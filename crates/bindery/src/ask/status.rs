@@ -8,6 +8,7 @@ use bindery_api::Role;
 use bindery_sources::Id;
 use serde::Serialize;
 
+use super::balanced::BalancedService;
 use super::inventory::Inventory;
 use super::listed_object::{ListedObject, ListedServer};
 use super::listing::{Listing, Sight};
@@ -25,6 +26,8 @@ struct Tree {
     zones: Vec<ZoneNode>,
     /// Objects that are in no zone.
     no_zone: Vec<Leaf>,
+    /// Services with a load balancer of Bindery.
+    load_balancers: BalancerNode,
     /// What is wrong in the folder of `bindery up`.
     folder: Vec<String>,
     /// What is wrong with the file of name servers of `bindery run`.
@@ -52,6 +55,17 @@ struct ZoneNode {
     not_ready: Vec<Leaf>,
 }
 
+/// Services with a load balancer of Bindery.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BalancerNode {
+    ready_count: usize,
+    total_count: usize,
+    not_ready: Vec<Leaf>,
+    /// They may not be listed.
+    is_unseen: bool,
+}
+
 /// An object and how it is.
 #[derive(Clone, Debug, Serialize)]
 struct Leaf {
@@ -71,6 +85,8 @@ pub(crate) async fn status(flags: StatusFlags) -> Result<ExitCode> {
     // Endpoints may be in zones of other namespaces.
     let (objects, sight) = listing.fetch_all(namespace, &[Role::Zone]).await?;
     let mut tree = tree(&Inventory::new(objects), namespace, sight);
+    let services = listing.fetch_services(namespace, None).await?;
+    tree.add_services(services.as_deref());
     tree.folder = listing.fetch_folder_problems().await;
     tree.servers_file = listing.fetch_servers_problems().await;
     let is_sound = tree.folder.is_empty() && tree.servers_file.is_empty();
@@ -82,6 +98,36 @@ pub(crate) async fn status(flags: StatusFlags) -> Result<ExitCode> {
     };
     super::answer(flags.asking.output, &tree, lines)?;
     Ok(code)
+}
+
+impl Tree {
+    /// Adds the Services that have a load balancer of Bindery; `None` where they may not be listed.
+    fn add_services(&mut self, services: Option<&[BalancedService]>) {
+        let ours = services.into_iter().flatten();
+        let leaves: Vec<Leaf> = ours.filter(|one| one.is_ours()).map(service_leaf).collect();
+        let total_count = leaves.len();
+        let not_ready: Vec<Leaf> = leaves.into_iter().filter(|leaf| !leaf.ready).collect();
+        let ready_count = total_count - not_ready.len();
+        self.total += total_count;
+        self.ready += ready_count;
+        self.load_balancers = BalancerNode {
+            ready_count,
+            total_count,
+            not_ready,
+            is_unseen: services.is_none(),
+        };
+    }
+}
+
+fn service_leaf(service: &BalancedService) -> Leaf {
+    let (health, reason, message) = service.row();
+    Leaf {
+        object: service.object(),
+        ready: health == Health::Ready,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        health,
+    }
 }
 
 /// The tree of one namespace, or of all: its zones, and those that its objects are in.
@@ -117,6 +163,7 @@ fn tree(inventory: &Inventory, namespace: Option<&str>, sight: Sight) -> Tree {
         total: shown.len(),
         zones,
         no_zone,
+        load_balancers: BalancerNode::default(),
         folder: Vec::new(),
         servers_file: Vec::new(),
         namespace: namespace.map(str::to_owned),
@@ -167,6 +214,14 @@ fn lines(tree: &Tree, paint: Paint) -> Vec<String> {
         lines.extend(branches(&aligned(&leaves, paint)));
         lines.push(String::new());
     }
+    let balancers = &tree.load_balancers;
+    if balancers.total_count > 0 {
+        let (ready, total) = (balancers.ready_count, balancers.total_count);
+        lines.push(format!("load balancers  {ready}/{total} ready"));
+        let leaves: Vec<Vec<Cell>> = balancers.not_ready.iter().map(cells).collect();
+        lines.extend(branches(&aligned(&leaves, paint)));
+        lines.push(String::new());
+    }
     let files = [
         ("in the folder", &tree.folder),
         ("in the file of name servers", &tree.servers_file),
@@ -177,6 +232,9 @@ fn lines(tree: &Tree, paint: Paint) -> Vec<String> {
         lines.push(String::new());
     }
     lines.extend(tree.sight.note().map(str::to_owned));
+    if balancers.is_unseen {
+        lines.push("Services were not looked at: you may not list them".to_owned());
+    }
     lines.push(match tree.total {
         0 => nothing(tree),
         total => format!("{} of {total} objects are ready", tree.ready),

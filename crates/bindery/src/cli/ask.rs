@@ -14,7 +14,7 @@ Examples:
   bindery status --kubeconfig ~/.kube/config -n dns
 
 Each zone is shown with its servers and with the objects in it that are not ready; objects that are
-in no zone come last. Nothing is written.
+in no zone come after them, and Services whose load balancer is not ready last. Nothing is written.
 
 Exit codes:
   0  everything is Ready
@@ -38,12 +38,14 @@ Examples:
   bindery explain arecord/www
   bindery explain zone/example-com -o json
   bindery explain dnsendpoint/shop -n web
+  bindery explain service/web
   bindery explain arecord/web/www --kubeconfig ~/.kube/config
 
 The steps are: the object, what it claims, its zone, what is written down in it, the zone's servers,
 and what is served. Each has a check mark where it is done, an exclamation mark where it is done for
-a part of the object only, a cross where it stops, and a dash where it is not reached. Kinds are
-spelled as for kubectl: arecord, arecords, a. Nothing is written.
+a part of the object only, a cross where it stops, and a dash where it is not reached. Of a Service
+with a load balancer they are: the Service, its validation, its address, its balancer, its endpoints,
+its name, and how that is in DNS. Kinds are spelled as for kubectl: arecord, arecords, a. Nothing is written.
 
 Exit codes:
   0  the object was found

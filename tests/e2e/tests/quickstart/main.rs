@@ -9,6 +9,7 @@
 
 mod access;
 mod ask;
+mod balanced;
 mod chaos;
 mod cluster;
 mod clusters;
@@ -116,7 +117,7 @@ fn trials() -> Vec<Trial> {
         (leaders::cases(), Server::Named),
         (servers::cases(), Server::Named),
         (signed::cases(), Server::Named),
-        (pods::cases(), Server::Builtin),
+        ([pods::cases(), balanced::cases()].concat(), Server::Builtin),
     ];
     for (cases, server) in once {
         trials.extend(

@@ -81,3 +81,52 @@ fn json_has_the_same() {
     assert_eq!(zone["notReady"][0]["reason"], "Conflict");
     assert_eq!(json["noZone"][0]["object"], "arecord/default/lost");
 }
+
+fn service(name: &str, class: &str, reason: &str) -> BalancedService {
+    let status = if reason == "Programmed" {
+        "True"
+    } else {
+        "False"
+    };
+    BalancedService(
+        serde_json::from_value(serde_json::json!({
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"type": "LoadBalancer", "loadBalancerClass": class},
+            "status": {"conditions": [{
+                "type": "Programmed", "status": status, "reason": reason, "message": "so it is",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]},
+        }))
+        .expect("it is a Service"),
+    )
+}
+
+#[test]
+fn services_with_load_balancers_of_ours_are_counted_and_those_that_are_not_ready_named() {
+    let mut tree = tree(&inventory(TOWN), Some("default"), Sight::Whole);
+    let ours = "bindery.dev/lb";
+    let services = [
+        service("web", ours, "Programmed"),
+        service("api", ours, "Failed"),
+        service("other", "somebody/else", "Failed"),
+    ];
+    tree.add_services(Some(&services));
+    let shown = lines(&tree, Paint::Plain);
+    assert_eq!(
+        shown[shown.len() - 4..],
+        [
+            "load balancers  1/2 ready",
+            "└─ Failed  service/default/api  so it is",
+            "",
+            "3 of 6 objects are ready",
+        ]
+    );
+    tree.add_services(None);
+    let shown = lines(&tree, Paint::Plain);
+    assert!(
+        shown
+            .iter()
+            .any(|line| line.starts_with("Services were not looked at")),
+        "{shown:?}"
+    );
+}
