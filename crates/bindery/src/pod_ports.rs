@@ -10,13 +10,17 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use bindery_apiserver::System;
 use bindery_bind::{ConfigCheck, find_checkconf};
-use bindery_dns::{Key, Server};
+use bindery_dns::{Algorithm, Key, KeyProblem, Server};
 use bindery_engine::ports::{NameServer, ZoneHost};
-use bindery_kube::{NewKey, PodAccess, PodKey, PodPlace, PodPorts, SecretText, Sidecar, Verdict};
+use bindery_kube::{
+    KeyText, PodAccess, PodKey, PodPlace, PodPorts, SecretText, Sidecar, SidecarAnswer, Verdict,
+};
 use bindery_sidecar::{
     ClientToken, PodZones, SidecarClient, SidecarClientOptions, SidecarHost, ZonePeers,
 };
-use bindery_sources::clusters::{ConfigFiles, DNS_PORT, KeySlot, SidecarView, TRANSFER_KEY};
+use bindery_sources::clusters::{
+    ConfigFiles, DNS_PORT, KEY_NAME, KeySlot, SidecarView, TRANSFER_KEY,
+};
 use futures::future::BoxFuture;
 use zeroize::Zeroizing;
 
@@ -67,7 +71,7 @@ impl PodPorts for NetworkPods {
                 return Ok(Verdict::Accepted);
             }
             let keys = [
-                (KeySlot::Current.file_name(), "bindy-operator".to_owned()),
+                (KeySlot::Current.file_name(), KEY_NAME.to_owned()),
                 (KeySlot::Transfer.file_name(), TRANSFER_KEY.to_owned()),
             ];
             match check.check(files, &keys.into()).await {
@@ -78,24 +82,27 @@ impl PodPorts for NetworkPods {
         })
     }
 
-    fn make_key(&self, name: &str) -> NewKey {
-        let key = Key::generate(name, System::secret());
-        let key = key.expect("the name of a key of ours can be one");
+    fn make_key(&self, name: &str, algorithm: &str) -> Result<PodKey, String> {
+        let algorithm: Algorithm = algorithm
+            .parse()
+            .map_err(|problem: KeyProblem| problem.to_string())?;
+        let key = Key::new(name, algorithm, System::secret().to_vec());
+        let key = key.map_err(|problem| problem.to_string())?;
         let file = key.to_key_file();
         let secret = file.split('"').nth(3).unwrap_or_default();
-        NewKey {
-            key: PodKey {
-                name: key.name(),
-                algorithm: key.algorithm().to_string(),
-                secret: SecretText::new(secret.to_owned()),
-            },
-            file: SecretText::new(file.to_string()),
-        }
+        Ok(PodKey {
+            name: key.name(),
+            algorithm: key.algorithm().to_string(),
+            secret: SecretText::new(secret.to_owned()),
+        })
     }
 
-    fn key_file(&self, key: &PodKey) -> Result<SecretText, String> {
+    fn key_file(&self, key: &PodKey) -> Result<KeyText, String> {
         let key = read_key(key)?;
-        Ok(SecretText::new(key.to_key_file().to_string()))
+        Ok(KeyText {
+            file: SecretText::new(key.to_key_file().to_string()),
+            fingerprint: key.fingerprint(),
+        })
     }
 
     fn make_token(&self) -> SecretText {
@@ -118,7 +125,7 @@ impl PodPorts for NetworkPods {
         let peers = ZonePeers {
             primaries: place.primaries.clone(),
             notify: place.notify.clone(),
-            update_key: key.name(),
+            update_key: place.zone_key.clone(),
         };
         let host = Arc::new(SidecarHost::new(
             open(options)?,
@@ -157,14 +164,21 @@ struct PodSidecar {
 }
 
 impl Sidecar for PodSidecar {
-    fn ask(&self) -> BoxFuture<'_, SidecarView> {
+    fn ask(&self) -> BoxFuture<'_, SidecarAnswer> {
         Box::pin(async move {
             match self.host.tend().await {
-                Ok(()) => SidecarView::Answers,
+                Ok(keys) => SidecarAnswer {
+                    view: SidecarView::Answers,
+                    keys,
+                },
                 Err(fault) => {
                     let message = fault.message(&self.pod);
                     let words = message.strip_prefix(&format!("Pod {} ", self.pod));
-                    SidecarView::Fails(fault.reason(), words.unwrap_or(&message).to_owned())
+                    let words = words.unwrap_or(&message).to_owned();
+                    SidecarAnswer {
+                        view: SidecarView::Fails(fault.reason(), words),
+                        keys: None,
+                    }
                 }
             }
         })

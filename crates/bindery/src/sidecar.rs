@@ -38,6 +38,7 @@ pub(crate) async fn sidecar(mut flags: SidecarFlags) -> Result<()> {
             control_key: settings.rndc_key,
             dns: settings.dns_server,
             update_key: Some(settings.update_key),
+            keys: settings.keys,
             patience: PATIENCE,
             clock: nameserver::clock(),
             random: Arc::new(|| {

@@ -276,6 +276,18 @@ impl Key {
         hmac::verify(&self.hmac_key(), message, mac).is_ok()
     }
 
+    /// By which it is recognised and from which nobody learns it.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        use fmt::Write as _;
+        let mac = self.hmac(format!("bindery fingerprint of {}", self.name()).as_bytes());
+        mac.iter().take(8).fold(String::new(), |mut text, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+
     fn hmac_key(&self) -> hmac::Key {
         let algorithm = match self.inner.algorithm {
             Algorithm::HmacSha256 => hmac::HMAC_SHA256,

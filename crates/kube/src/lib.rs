@@ -35,6 +35,6 @@ pub use object_counts::ObjectState;
 pub use pools::PoolController;
 pub use replica::Replica;
 pub use servers::{
-    NewKey, PodAccess, PodKey, PodPlace, PodPorts, SecretText, ServerControllers, ServerSettings,
-    ServersHandle, Sidecar, Verdict,
+    KeyText, PodAccess, PodKey, PodPlace, PodPorts, SecretText, ServerControllers, ServerSettings,
+    ServersHandle, Sidecar, SidecarAnswer, Verdict,
 };

@@ -26,6 +26,7 @@ use bindery_engine::work::{Requeue, WorkKey, WorkLimits, WorkQueue};
 use bindery_sources::clusters::{ConfigFiles, SidecarView};
 use futures::future::BoxFuture;
 use kube::Client;
+use kube::api::DynamicObject;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -76,12 +77,12 @@ pub struct PodKey {
     pub secret: SecretText,
 }
 
-/// A key that was just made.
-pub struct NewKey {
-    /// The key.
-    pub key: PodKey,
-    /// The same as a statement of named.conf.
+/// A key as servers have it.
+pub struct KeyText {
+    /// As a statement of named.conf.
     pub file: SecretText,
+    /// By which a sidecar tells that its server has it.
+    pub fingerprint: String,
 }
 
 /// A pod that is spoken to.
@@ -99,6 +100,8 @@ pub struct PodPlace {
     pub notify: Vec<String>,
     /// The key of updates and transfers.
     pub key: PodKey,
+    /// The key that its zones name, where the configuration of the server does not say who may update.
+    pub zone_key: Option<String>,
     /// The token of its sidecar.
     pub token: SecretText,
 }
@@ -117,7 +120,16 @@ pub struct PodAccess {
 /// A sidecar that can be asked how it is.
 pub trait Sidecar: Send + Sync + 'static {
     /// Asks it, for two seconds at most.
-    fn ask(&self) -> BoxFuture<'_, SidecarView>;
+    fn ask(&self) -> BoxFuture<'_, SidecarAnswer>;
+}
+
+/// What a sidecar answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SidecarAnswer {
+    /// How it is.
+    pub view: SidecarView,
+    /// The fingerprints of the keys that its server has; nothing where it does not tell.
+    pub keys: Option<Vec<String>>,
 }
 
 /// What named-checkconf says of a configuration.
@@ -138,14 +150,17 @@ pub trait PodPorts: Send + Sync + 'static {
     /// Why that cannot be known now; it is tried again.
     fn check<'a>(&'a self, files: &'a ConfigFiles) -> BoxFuture<'a, Result<Verdict, String>>;
 
-    /// Makes a key of this name.
-    fn make_key(&self, name: &str) -> NewKey;
+    /// Makes a key of this name, for this algorithm.
+    ///
+    /// # Errors
+    /// Why there is no such key.
+    fn make_key(&self, name: &str, algorithm: &str) -> Result<PodKey, String>;
 
-    /// A key as a statement of named.conf.
+    /// A key as servers have it.
     ///
     /// # Errors
     /// Why it is none.
-    fn key_file(&self, key: &PodKey) -> Result<SecretText, String>;
+    fn key_file(&self, key: &PodKey) -> Result<KeyText, String>;
 
     /// Makes a token.
     fn make_token(&self) -> SecretText;
@@ -233,6 +248,10 @@ pub(crate) struct ServerContext {
     store: Mutex<Store>,
     fleets: Mutex<Fleets>,
     probes: SidecarProbes,
+    /// Keys in Secrets of others.
+    given: keys::GivenKeys,
+    /// Secrets of ours as they were last seen, for when somebody deletes one.
+    secrets: Mutex<BTreeMap<ObjectPlace, Arc<DynamicObject>>>,
     /// What named-checkconf said of the configuration of each instance: it is asked once for each.
     checked: Mutex<BTreeMap<ObjectPlace, Checked>>,
     /// Who knows which zones there are.
@@ -276,6 +295,8 @@ impl ServerControllers {
             store: Mutex::default(),
             fleets: Mutex::default(),
             probes: SidecarProbes::default(),
+            given: keys::GivenKeys::default(),
+            secrets: Mutex::default(),
             checked: Mutex::default(),
             zones: OnceLock::new(),
             synced: watch::Sender::new(false),
@@ -308,6 +329,27 @@ impl ServerContext {
 
     fn fleets(&self) -> MutexGuard<'_, Fleets> {
         self.fleets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn secrets(&self) -> MutexGuard<'_, BTreeMap<ObjectPlace, Arc<DynamicObject>>> {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a Secret of ours in mind.
+    fn remember(&self, place: &ObjectPlace, secret: &DynamicObject) {
+        let mut secrets = self.secrets();
+        let version = &secret.metadata.resource_version;
+        let is_known = secrets
+            .get(place)
+            .is_some_and(|known| known.metadata.resource_version == *version);
+        if !is_known {
+            secrets.insert(place.clone(), Arc::new(secret.clone()));
+        }
+    }
+
+    /// A Secret of ours as it was last seen.
+    fn remembered(&self, place: &ObjectPlace) -> Option<Arc<DynamicObject>> {
+        self.secrets().get(place).cloned()
     }
 
     /// Has named-checkconf look at the configuration of an instance, unless it has.
@@ -352,7 +394,7 @@ async fn run(shared: Arc<ServerContext>, stop: CancellationToken) {
             let done = match &key {
                 ServerWork::Provider(sort, name) => provider::reconcile(shared, *sort, name).await,
                 ServerWork::Cluster(place) => cluster::reconcile(shared, place).await,
-                ServerWork::Instance(place) => instance::reconcile(shared, place).await,
+                ServerWork::Instance(place) => Box::pin(instance::reconcile(shared, place)).await,
             };
             match done {
                 Ok(requeue) => requeue,

@@ -26,8 +26,8 @@ pub struct ZonePeers {
     pub primaries: Option<Vec<String>>,
     /// Of a primary, who is told of changes: `ADDRESS:PORT key NAME`.
     pub notify: Vec<String>,
-    /// The key that updates must be signed with.
-    pub update_key: String,
+    /// The key that updates must be signed with; without it the configuration of the server says who may update.
+    pub update_key: Option<String>,
 }
 
 /// The zones that a pod shall have, whoever has it serve them. Clones share them.
@@ -77,16 +77,17 @@ impl SidecarHost {
         }
     }
 
-    /// Whether the sidecar answers as it should. What it was not told yet, it is told now: who else serves its
-    /// zones, and which zones it shall have.
+    /// Whether the sidecar answers as it should, and the fingerprints of the keys that its server has, where it
+    /// tells them. What it was not told yet, it is told now: who else serves its zones, and which zones it shall
+    /// have.
     ///
     /// # Errors
     /// Why it does not.
     ///
     /// # Cancellation
     /// If dropped, it may have been told.
-    pub async fn tend(&self) -> Result<(), SidecarFault> {
-        self.probe.server_status().await?;
+    pub async fn tend(&self) -> Result<Option<Vec<String>>, SidecarFault> {
+        let keys = self.probe.server_status().await?.keys;
         if !self.has_peers.load(Ordering::Relaxed) {
             self.tell_peers().await?;
             self.has_peers.store(true, Ordering::Relaxed);
@@ -96,7 +97,7 @@ impl SidecarHost {
         if !is_told || self.is_waiting().await? {
             self.tell_expected().await?;
         }
-        Ok(())
+        Ok(keys)
     }
 
     /// Whether the sidecar waits to be told which zones there shall be.
@@ -118,6 +119,11 @@ impl SidecarHost {
             also_notify: match self.peers.primaries {
                 Some(_) => None,
                 None => Some(self.peers.notify.clone()),
+            },
+            // Zones of older versions name a key.
+            allow_update: match (&self.peers.primaries, &self.peers.update_key) {
+                (None, None) => Some(Vec::new()),
+                (Some(_), _) | (None, Some(_)) => None,
             },
             ..ZonePatch::default()
         };
@@ -296,7 +302,7 @@ impl SidecarHost {
                 dnssec_policy: None,
                 inline_signing: None,
             },
-            update_key_name: (!is_secondary).then(|| self.peers.update_key.clone()),
+            update_key_name: self.peers.update_key.clone().filter(|_| !is_secondary),
         })
     }
 }

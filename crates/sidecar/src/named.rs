@@ -17,9 +17,11 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::statement::{ZoneStatement, quoted};
 pub(crate) use fault::NamedFault;
 use fault::{about, disk, dns};
+use keys::FollowedKeys;
 
 mod fault;
 pub(crate) mod files;
+mod keys;
 
 /// The longest command that `named` reads, with room for the rest of the message: 32 KiB.
 const COMMAND_LEN_MAX: usize = 30_000;
@@ -43,6 +45,8 @@ pub struct NamedOptions {
     pub dns: String,
     /// The key that updates are signed with; without it records cannot be written.
     pub update_key: Option<Key>,
+    /// A folder whose keys count instead as soon as `named` has them: `rndc.key`, and beside it `previous.key`.
+    pub keys: Option<PathBuf>,
     /// How long its control channel may take to answer a question. What is to be done may take longer.
     pub patience: Duration,
     /// What time it is.
@@ -67,7 +71,10 @@ pub(crate) struct NamedControl {
     control: Mutex<Rndc>,
     /// For looking, which must not wait for that.
     probe: Mutex<Rndc>,
-    server: Server,
+    server: std::sync::Mutex<Arc<Server>>,
+    dns: String,
+    keys: Option<FollowedKeys>,
+    random: Arc<dyn Fn() -> u32 + Send + Sync>,
     can_update: bool,
     address: SocketAddr,
     patience: Duration,
@@ -85,7 +92,10 @@ impl NamedControl {
         Self {
             control: channel(),
             probe: channel(),
-            server: server.with_clock(options.clock.clone()),
+            server: std::sync::Mutex::new(server.with_clock(options.clock.clone()).into()),
+            keys: options.followed_keys(),
+            dns: options.dns,
+            random: options.random,
             can_update: options.update_key.is_some(),
             address: options.control,
             patience: options.patience,
@@ -97,6 +107,16 @@ impl NamedControl {
 
     pub(crate) fn folder(&self) -> &std::path::Path {
         &self.folder
+    }
+
+    /// The fingerprints of the keys that it has; nothing where nobody follows them.
+    pub(crate) fn loaded_keys(&self) -> Option<Vec<String>> {
+        self.keys.as_ref().map(FollowedKeys::loaded)
+    }
+
+    fn server(&self) -> Arc<Server> {
+        let server = self.server.lock();
+        Arc::clone(&server.unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
     /// What it says of itself, on a channel of its own.
@@ -208,8 +228,12 @@ impl NamedControl {
         change: impl FnOnce(&mut ZoneStatement) + Send,
     ) -> Result<(), NamedFault> {
         let _turn = self.locks.take(zone).await;
-        let mut statement = self.fetch_statement(zone).await?;
+        let before = self.fetch_statement(zone).await?;
+        let mut statement = before.clone();
         change(&mut statement);
+        if statement == before {
+            return Ok(());
+        }
         let command = command("modzone", zone, &statement)?;
         let done = self.control.lock().await.command(&command).await;
         done.map(drop).map_err(|fault| match fault {
@@ -275,7 +299,7 @@ impl NamedControl {
 
     /// The serial at which a zone is served.
     pub(crate) async fn fetch_serial(&self, zone: &Name) -> Result<Serial, Fault> {
-        self.server.serial(zone).await
+        self.server().serial(zone).await
     }
 
     /// The records of one type at a name.
@@ -284,7 +308,7 @@ impl NamedControl {
         zone: &Name,
         key: &RecordKey,
     ) -> Result<Option<RecordSet>, NamedFault> {
-        let read = self.server.read(zone, std::slice::from_ref(key)).await;
+        let read = self.server().read(zone, std::slice::from_ref(key)).await;
         let mut read = read.map_err(|fault| dns(zone, fault))?;
         Ok(read.sets.pop().flatten())
     }
@@ -302,7 +326,7 @@ impl NamedControl {
             return Err(NamedFault::NoUpdateKey);
         }
         let sent = self
-            .server
+            .server()
             .update(zone, std::slice::from_ref(&change))
             .await;
         sent.map_err(|fault| dns(zone, fault))?;

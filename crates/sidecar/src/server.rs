@@ -70,6 +70,7 @@ pub struct ServerSetup {
 /// A sidecar that can be served.
 pub struct SidecarServer {
     served: ServedSidecar,
+    app: Arc<App>,
 }
 
 /// What answers requests.
@@ -105,8 +106,9 @@ impl SidecarServer {
             last_readiness: LastReadiness::default(),
             metrics: Arc::clone(&metrics),
         };
+        let app = Arc::new(app);
         let served = ServedSidecar {
-            router: router(Arc::new(app)),
+            router: router(Arc::clone(&app)),
             keeper: Doorkeeper::new(setup.entry),
             body_len_max: setup.limits.unwrap_or_default().body_len_max,
             allowance: Allowance::new(setup.limits),
@@ -114,7 +116,7 @@ impl SidecarServer {
             metrics,
             tls: setup.tls.map(TlsIdentity::new).transpose()?,
         };
-        Ok(Self { served })
+        Ok(Self { served, app })
     }
 
     /// Serves on `listener` until `stop`.
@@ -126,7 +128,11 @@ impl SidecarServer {
     /// Those of its setup, 256 requests at a time, and those of connections.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) {
         let limits = ConnectionLimits::default();
-        bindery_http::serve(listener, Arc::new(self.served), limits, stop).await;
+        tokio::select! {
+            biased;
+            never = self.app.named.follow_keys() => match never {},
+            () = bindery_http::serve(listener, Arc::new(self.served), limits, stop) => {}
+        }
     }
 }
 

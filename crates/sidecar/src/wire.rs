@@ -161,7 +161,7 @@ pub struct ZonePatch {
     /// Who may have the whole zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_transfer: Option<Vec<String>>,
-    /// Who may change it.
+    /// Who may change it; where the list is empty, whom the configuration of the server names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_update: Option<Vec<String>>,
     /// From whom a secondary gets the zone; bindcar does not have it.
@@ -250,6 +250,9 @@ pub struct ZoneStatusAnswer {
 pub struct NamedStatus {
     /// Its own words.
     pub status: String,
+    /// The fingerprints of the keys that it has, where the sidecar follows a folder of keys; bindcar does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<Vec<String>>,
 }
 
 /// That the sidecar runs.

@@ -7,6 +7,7 @@ mod conditions;
 mod cover;
 mod files;
 mod hierarchy;
+mod key_ring;
 mod labels;
 mod named_conf;
 mod pods;
@@ -20,17 +21,20 @@ pub use hierarchy::{
     ClusterView, InstancePlan, InstanceView, cluster_of_provider, cluster_rollup, plan_instances,
     provider_rollup,
 };
+pub use key_ring::{
+    KEY_OVERLAP, KeyFacts, KeyRing, KeyStep, KeyWish, OtherKey, RingKey, rotation_period,
+};
 pub use labels::{
     CLUSTER_FINALIZER, CLUSTER_LABEL, INDEX_ANNOTATION, INSTANCE_FINALIZER, INSTANCE_LABEL,
     PARENT_GENERATION_ANNOTATION, PART_OF, PART_OF_LABEL, ROLE_LABEL,
 };
 pub use named_conf::{
-    ALIVE_PORT, CONTROL_PORT, DNS_PORT, KeySlot, NamedConf, NamedKey, POLICY_DEFAULT, merged,
-    render,
+    ALIVE_PORT, CONTROL_PORT, DNS_PORT, KeySlot, NamedConf, NamedKey, POLICY_DEFAULT, key_files,
+    merged, render,
 };
 pub use pods::{InstanceFacts, PodView, SidecarView, instance_rollup};
 pub use volumes::volume_problems;
 pub use workload::{
-    ConfigFiles, TRANSFER_KEY, TRANSFER_SECRET, Workload, config_name, given_secret,
+    ConfigFiles, KEY_NAME, TRANSFER_KEY, TRANSFER_SECRET, Workload, config_name, given_secret,
     key_secret_name, workload,
 };

@@ -98,6 +98,17 @@ pub(crate) struct SidecarFlags {
     )]
     pub(crate) tsig_key_file: Option<PathBuf>,
 
+    /// Folder of keys that are followed while it runs: rndc.key counts instead of the two keys above, previous.key
+    /// is valid beside it, api-token is what callers show; when they change, named reads them again
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "BINDERY_KEYS_DIR",
+        hide_env_values = true,
+        conflicts_with_all = ["rndc_key_file", "tsig_key_file"]
+    )]
+    pub(crate) keys_dir: Option<PathBuf>,
+
     /// File with the tokens that callers may show, one in each line; it is read again and again
     #[arg(
         long,

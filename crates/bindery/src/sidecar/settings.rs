@@ -32,6 +32,7 @@ pub(super) struct SidecarSettings {
     pub(super) rndc_key: Key,
     pub(super) dns_server: String,
     pub(super) update_key: Key,
+    pub(super) keys: Option<PathBuf>,
     pub(super) admission: Admission,
     pub(super) limits: Option<RequestLimits>,
     pub(super) expected: Option<PathBuf>,
@@ -73,6 +74,7 @@ impl SidecarSettings {
             dns_server: dns_server(flags, variables)?,
             update_key: update_key(flags, variables, &rndc_key)?,
             rndc_key,
+            keys: flags.keys_dir.clone(),
             admission,
             limits: limits(flags, variables)?,
             expected: flags.expected.clone(),
@@ -107,6 +109,9 @@ fn dns_server(flags: &SidecarFlags, variables: Variables<'_>) -> Result<String> 
 }
 
 fn rndc_key(flags: &SidecarFlags, variables: Variables<'_>) -> Result<Key> {
+    if let Some(folder) = &flags.keys_dir {
+        return key_file(&folder.join("rndc.key"), "--keys-dir");
+    }
     if let Some(path) = &flags.rndc_key_file {
         return key_file(path, "--rndc-key-file");
     }
@@ -118,6 +123,9 @@ fn rndc_key(flags: &SidecarFlags, variables: Variables<'_>) -> Result<Key> {
 }
 
 fn update_key(flags: &SidecarFlags, variables: Variables<'_>, rndc: &Key) -> Result<Key> {
+    if flags.keys_dir.is_some() {
+        return Ok(rndc.clone());
+    }
     if let Some(path) = &flags.tsig_key_file {
         return key_file(path, "--tsig-key-file");
     }
@@ -166,6 +174,13 @@ fn admission(flags: &SidecarFlags, variables: Variables<'_>) -> Result<Admission
     }
     if let Some(path) = &flags.token_file {
         return Ok(Admission::TokenFile(path.clone()));
+    }
+    let token = flags
+        .keys_dir
+        .as_ref()
+        .map(|folder| folder.join("api-token"));
+    if let Some(token) = token.filter(|token| token.exists()) {
+        return Ok(Admission::TokenFile(token));
     }
     if let Some(token) = variables("BIND_API_TOKEN") {
         return Ok(Admission::Token(Zeroizing::new(token)));

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use bindery_api::time_text;
+use bindery_core::Moment;
 use bindery_engine::Fence;
+use k8s_openapi::api::core::v1::Event;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
-use serde_json::Value;
+use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::store::{ObjectPlace, Sort};
@@ -150,6 +153,49 @@ impl ObjectApi {
             api.patch(&place.name, &params, &patch),
         )
         .await
+    }
+
+    /// Tells of something that was done to an object. What cannot be told is not missed.
+    pub(super) async fn tell(
+        &self,
+        sort: Sort,
+        object: &DynamicObject,
+        (reason, message): (&str, &str),
+        now: Moment,
+    ) {
+        let place = ObjectPlace::of(object);
+        if self.check_fence(sort, &place).is_err() {
+            return;
+        }
+        let (kind, version) = sort.kind();
+        let time = time_text(now);
+        let uid = &object.metadata.uid;
+        let (namespace, name) = (&*place.namespace, &*place.name);
+        let event = json!({
+            "metadata": {
+                "generateName": format!("{name}."),
+                "namespace": namespace,
+                "ownerReferences": [{
+                    "apiVersion": version, "kind": kind, "name": name, "uid": uid,
+                }],
+            },
+            "involvedObject": {
+                "apiVersion": version, "kind": kind, "name": name, "namespace": namespace,
+                "uid": uid,
+            },
+            "type": "Normal", "reason": reason, "message": message, "count": 1,
+            "firstTimestamp": time, "lastTimestamp": time,
+            "source": { "component": FIELD_MANAGER }, "reportingComponent": FIELD_MANAGER,
+        });
+        let Ok(event) = serde_json::from_value::<Event>(event) else {
+            return;
+        };
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &place.namespace);
+        let params = PostParams::default();
+        let told = in_time("create", sort, &place, api.create(&params, &event)).await;
+        if let Err(error) = told {
+            tracing::debug!(%error, "an event was dropped");
+        }
     }
 
     /// Changes fields of a status.

@@ -35,6 +35,8 @@ pub(super) struct Member {
     pub(super) pods: Vec<LivePod>,
     pub(super) sidecar_port: u16,
     pub(super) key: PodKey,
+    /// The key that its zones name.
+    pub(super) zone_key: Option<String>,
     pub(super) token: SecretText,
 }
 
@@ -241,6 +243,7 @@ fn rebuild(shared: &ServerContext, fleets: &mut Fleets, group: &Group) {
                 primaries: copies.clone(),
                 notify: notify.clone(),
                 key: member.key.clone(),
+                zone_key: member.zone_key.clone(),
                 token: member.token.clone(),
             };
             opened.extend(open(shared, &before, place, member.role));

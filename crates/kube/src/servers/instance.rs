@@ -12,9 +12,8 @@ use bindery_core::{Group, Moment, Problem, Reason, ServerRole};
 use bindery_engine::work::Requeue;
 use bindery_sources::clusters::{
     ConfigFiles, INDEX_ANNOTATION, INSTANCE_FINALIZER, INSTANCE_LABEL, InstanceFacts,
-    PARENT_GENERATION_ANNOTATION, PART_OF, PART_OF_LABEL, PodView, Said, TRANSFER_KEY, Workload,
-    covers, given_secret, instance_files, instance_rollup, key_secret_name, merge_conditions,
-    volume_problems, workload,
+    PARENT_GENERATION_ANNOTATION, PART_OF, PART_OF_LABEL, PodView, Said, Workload, covers,
+    instance_files, instance_rollup, key_secret_name, merge_conditions, volume_problems, workload,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::DynamicObject;
@@ -25,7 +24,7 @@ use tokio::time::Instant;
 use super::api::ApiError;
 use super::cluster::{drop_finalizer, write_status};
 use super::fleet::{self, LivePod, Member};
-use super::keys::{self, InstanceKeys};
+use super::keys::{self, InstanceKeys, KeyWork};
 use super::store::{ObjectPlace, Sort, whole};
 use super::{ServerContext, Verdict, watching};
 
@@ -56,11 +55,14 @@ struct Parent {
 }
 
 /// What is to be done for an instance.
+#[derive(Default)]
 struct Wanted {
     /// Objects that are not as they should be.
     objects: Vec<Value>,
     /// What is wrong with its configuration.
     problem: Option<String>,
+    /// How the replacement of its key stands.
+    keys: Option<Said>,
 }
 
 /// One round: observe, plan, apply, report.
@@ -77,13 +79,22 @@ pub(super) async fn reconcile(
         return leave(shared, &observed).await;
     }
     hold(shared, &observed).await?;
-    let wanted = plan(shared, &observed).await;
-    let applied = apply(shared, &observed, &wanted).await;
+    let kept = Box::pin(keys::tend(shared, &observed.key_work())).await;
+    let Some(observed) = observe(shared, place) else {
+        return Ok(Requeue::OnChange);
+    };
+    let mut wanted = plan(shared, &observed).await;
+    let applied = apply(shared, &wanted).await;
+    let kept = kept.map(|report| {
+        wanted.problem = wanted.problem.take().or(report.problem);
+        wanted.keys = report.said;
+    });
     follow_pods(shared, place);
     let Some(observed) = observe(shared, place) else {
         return Ok(Requeue::OnChange);
     };
     report(shared, &observed, &wanted).await?;
+    kept?;
     applied?;
     Ok(Requeue::At(Instant::now() + LOOK_AGAIN))
 }
@@ -151,9 +162,33 @@ impl Observed {
 
     fn files(&self) -> Result<ConfigFiles, Vec<Problem>> {
         let config = self.cluster.as_ref().map(|cluster| &cluster.config);
-        let secret = self.secret.as_deref().and_then(keys::read);
-        let name = secret.map(|keys| keys.key.name).unwrap_or_default();
-        instance_files(&self.spec, config, (&name, TRANSFER_KEY))
+        instance_files(&self.spec, config)
+    }
+
+    /// Its keys, and what becomes of them.
+    fn key_work(&self) -> KeyWork<'_> {
+        let secret = key_secret_name(&self.place.name, &self.spec);
+        let further = self.cluster.as_ref();
+        let leaves = |pod: &&Arc<DynamicObject>| pod.metadata.deletion_timestamp.is_some();
+        let pods = self.pods.iter().filter(|pod| !leaves(pod));
+        KeyWork {
+            instance: &self.object,
+            spec: &self.spec,
+            place: ObjectPlace::new(&self.place.namespace, &secret),
+            metadata: secret_metadata(self),
+            further: further.map_or(&[], |cluster| &cluster.config.rndc_secret_refs),
+            pods: pods.map(|pod| ObjectPlace::of(pod)).collect(),
+        }
+    }
+
+    /// The key that zones name, where the configuration is somebody else's or its sidecar is.
+    fn zone_key(&self, current: &str) -> Option<String> {
+        let sidecar = self.spec.bindcar_config.as_ref();
+        let is_foreign = sidecar.is_some_and(|config| config.image.is_some());
+        let given = self.spec.config_map_refs.as_ref();
+        let is_given = given
+            .is_some_and(|given| given.named_conf.is_some() || given.named_conf_options.is_some());
+        (is_foreign || is_given).then(|| current.to_owned())
     }
 
     fn replicas(&self) -> usize {
@@ -213,16 +248,16 @@ async fn leave(shared: &ServerContext, observed: &Observed) -> Result<Requeue, A
 /// What is not as it should be. A configuration that does not check changes nothing that runs.
 async fn plan(shared: &ServerContext, observed: &Observed) -> Wanted {
     let nothing = |problem: String| Wanted {
-        objects: Vec::new(),
         problem: Some(problem),
+        ..Wanted::default()
     };
     let is_followed = observed.cluster.as_ref().is_none_or(|one| one.is_followed);
-    if observed.secret.is_none() || !is_followed {
-        return Wanted {
-            objects: Vec::new(),
-            problem: None,
-        };
-    }
+    let keys = observed.secret.as_deref().and_then(keys::read);
+    let Some(keys) = keys.filter(|_| is_followed) else {
+        return Wanted::default();
+    };
+    let key = shared.ports.key_file(&keys.ring.current);
+    let key = key.map(|text| text.fingerprint).unwrap_or_default();
     let wrong = volume_problems(&observed.spec);
     if !wrong.is_empty() {
         return nothing(Problem::summary(&wrong));
@@ -244,6 +279,7 @@ async fn plan(shared: &ServerContext, observed: &Observed) -> Wanted {
         set: observed.set(),
         files: &files,
         image: &shared.settings.image,
+        key: &key,
     });
     let store = shared.store();
     let is_missing = |object: &Value| {
@@ -253,7 +289,7 @@ async fn plan(shared: &ServerContext, observed: &Observed) -> Wanted {
     };
     Wanted {
         objects: wanted.into_iter().filter(is_missing).collect(),
-        problem: None,
+        ..Wanted::default()
     }
 }
 
@@ -267,17 +303,7 @@ fn target(object: &Value) -> (Sort, ObjectPlace) {
     (sort, ObjectPlace::new(field("namespace"), field("name")))
 }
 
-async fn apply(
-    shared: &ServerContext,
-    observed: &Observed,
-    wanted: &Wanted,
-) -> Result<(), ApiError> {
-    let secret = key_secret_name(&observed.place.name, &observed.spec);
-    let place = ObjectPlace::new(&observed.place.namespace, &secret);
-    if observed.secret.is_none() {
-        let given = given_secret(&observed.spec);
-        keys::ensure(shared, &place, secret_metadata(observed), given).await?;
-    }
+async fn apply(shared: &ServerContext, wanted: &Wanted) -> Result<(), ApiError> {
     for object in &wanted.objects {
         let (sort, place) = target(object);
         let written = shared.api.apply(sort, &place, object).await?;
@@ -314,7 +340,10 @@ fn follow_pods(shared: &ServerContext, place: &ObjectPlace) {
     for group in &groups {
         fleet::ensure_group(shared, group);
     }
-    let keys = observed.secret.as_deref().and_then(keys::read);
+    // One whose Secret somebody deleted is spoken to as before; it is made again.
+    let secret = observed.secret.clone();
+    let secret = secret.or_else(|| shared.remembered(&observed.key_work().place));
+    let keys = secret.as_deref().and_then(keys::read);
     let member = keys.map(|keys| member(&observed, groups, keys));
     fleet::set_member(shared, place, member.as_ref());
     shared.probes.set(place, fleet::sidecars(shared, place));
@@ -349,7 +378,8 @@ fn member(observed: &Observed, groups: BTreeSet<Group>, keys: InstanceKeys) -> M
         groups,
         pods: pods.into_iter().map(|(_, pod)| pod).collect(),
         sidecar_port: u16::try_from(port).unwrap_or(8080),
-        key: keys.key,
+        zone_key: observed.zone_key(&keys.ring.current.name),
+        key: keys.ring.current,
         token: keys.token,
     }
 }
@@ -427,6 +457,7 @@ async fn report(
         config_problem: wanted.problem.clone(),
         is_overdue: is_overdue(&before, now, shared.settings.progress_deadline),
         copies: copies(shared, observed, &groups),
+        keys: wanted.keys.clone(),
     };
     let rollup = instance_rollup(&facts, &pods);
     let generation = observed.object.metadata.generation.unwrap_or_default();
@@ -459,7 +490,10 @@ async fn report(
         cluster_ref: parent,
         zones_count: Some(count(zones.len())),
         zones: zones.into_iter().take(ZONES_LISTED_MAX).collect(),
-        rndc_key_rotation: before.rndc_key_rotation.clone(),
+        rndc_key_rotation: observed
+            .secret
+            .as_deref()
+            .and_then(|secret| keys::rotation_status(&observed.spec, secret)),
     };
     write_status(shared, Sort::Instance, &observed.object, json!(status)).await
 }

@@ -1,155 +1,459 @@
-//! The Secrets of instances: the key of updates and control, the token of the sidecar, and the key with which
+//! The Secrets of instances: the keys of updates and control, the token of the sidecar, and the key with which
 //! the servers of a namespace copy from each other.
+//!
+//! A key is replaced without a failed update ([`KeyRing`]): all that is known of that stands in the Secret of the
+//! instance, and each round takes one step.
 
-use std::collections::BTreeMap;
+mod given;
+mod secret;
 
-use bindery_api::RndcSecretRef;
-use bindery_sources::clusters::{PART_OF, PART_OF_LABEL, TRANSFER_KEY, TRANSFER_SECRET};
-use k8s_openapi::ByteString;
+use std::collections::{BTreeMap, BTreeSet};
+
+use bindery_api::{Bind9InstanceSpec, KeyRotationStatus, RndcSecretRef, time_text};
+use bindery_core::{Moment, Reason};
+use bindery_sources::clusters::{
+    KEY_NAME, KeyFacts, KeyRing, KeyStep, KeyWish, OtherKey, PART_OF, PART_OF_LABEL, RingKey, Said,
+    TRANSFER_KEY, TRANSFER_SECRET, given_secret, rotation_period,
+};
 use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
-use serde_json::json;
 
 use super::api::ApiError;
 use super::store::{ObjectPlace, Sort};
-use super::{NewKey, PodKey, SecretText, ServerContext, watching};
+use super::{PodKey, SecretText, ServerContext};
 
-/// The name of every generated key, as in bindy.
-const KEY_NAME: &str = "bindy-operator";
-/// Fields of a Secret of ours.
-const FIELD_NAME: &str = "key-name";
-const FIELD_ALGORITHM: &str = "algorithm";
-const FIELD_SECRET: &str = "secret";
-const FIELD_TOKEN: &str = "api-token";
+pub(super) use given::GivenKeys;
+pub(super) use secret::{InstanceKeys, read};
+use secret::{KeyMarks, ROTATE_NOW};
 
-/// What the Secret of an instance has.
-pub(super) struct InstanceKeys {
-    pub(super) key: PodKey,
-    pub(super) token: SecretText,
+/// The algorithm of keys where nobody says another.
+const ALGORITHM_DEFAULT: &str = "hmac-sha256";
+
+impl RingKey for PodKey {
+    fn name(&self) -> &str {
+        &self.name
+    }
 }
 
-fn field(secret: &DynamicObject, name: &str) -> Option<String> {
-    let bytes: ByteString = serde_json::from_value(secret.data["data"][name].clone()).ok()?;
-    String::from_utf8(bytes.0).ok()
+/// An instance as far as its keys go.
+pub(super) struct KeyWork<'a> {
+    pub(super) instance: &'a DynamicObject,
+    pub(super) spec: &'a Bind9InstanceSpec,
+    /// Its Secret.
+    pub(super) place: ObjectPlace,
+    /// What its Secret is to carry.
+    pub(super) metadata: ObjectMeta,
+    /// Keys of others that may change records, as its cluster names them.
+    pub(super) further: &'a [RndcSecretRef],
+    pub(super) pods: Vec<ObjectPlace>,
 }
 
-/// Reads the Secret of an instance.
-pub(super) fn read(secret: &DynamicObject) -> Option<InstanceKeys> {
-    let field = |name: &str| field(secret, name);
-    Some(InstanceKeys {
-        key: PodKey {
-            name: field(FIELD_NAME)?,
-            algorithm: field(FIELD_ALGORITHM).unwrap_or_else(|| "hmac-sha256".to_owned()),
-            secret: SecretText::new(field(FIELD_SECRET)?),
-        },
-        token: SecretText::new(field(FIELD_TOKEN)?),
+/// What is to be said of the keys of an instance.
+#[derive(Default)]
+pub(super) struct KeyReport {
+    /// What its author has to mend.
+    pub(super) problem: Option<String>,
+    /// How the replacement of a key stands.
+    pub(super) said: Option<Said>,
+}
+
+/// Takes the next step with the keys of an instance.
+///
+/// Cancellation: the Secret is as it was, or as it shall be.
+pub(super) async fn tend(
+    shared: &ServerContext,
+    work: &KeyWork<'_>,
+) -> Result<KeyReport, ApiError> {
+    ensure_transfer_key(shared, &work.place.namespace).await?;
+    let mut report = KeyReport::default();
+    let given = match given_secret(work.spec) {
+        None => None,
+        Some(reference) => {
+            let field = "spec.rndcKey.secretRef";
+            match shared
+                .given
+                .fetch(shared, &work.place.namespace, reference, field)
+                .await?
+            {
+                Ok(key) => Some(key),
+                Err(problem) => {
+                    report.problem = Some(problem);
+                    None
+                }
+            }
+        }
+    };
+    let mut further = Vec::new();
+    for (at, reference) in work.further.iter().enumerate() {
+        let field = format!("spec.rndcSecretRefs[{at}]");
+        match shared
+            .given
+            .fetch(shared, &work.place.namespace, reference, &field)
+            .await?
+        {
+            Ok(key) => further.push(key),
+            Err(problem) => report.problem = Some(problem),
+        }
+    }
+    let known = shared.store().get(Sort::Secret, &work.place);
+    let Some(known) = known else {
+        if given.is_none() && report.problem.is_some() {
+            return Ok(report);
+        }
+        report.problem = make(shared, work, given, &further)
+            .await?
+            .err()
+            .or(report.problem);
+        return Ok(report);
+    };
+    if report.problem.is_none() {
+        report = advance(shared, work, &known, (given, &further)).await?;
+    }
+    shared.remember(&work.place, &known);
+    Ok(report)
+}
+
+/// Makes the Secret of an instance: as it was before somebody deleted it, or new.
+async fn make(
+    shared: &ServerContext,
+    work: &KeyWork<'_>,
+    given: Option<PodKey>,
+    further: &[PodKey],
+) -> Result<Result<(), String>, ApiError> {
+    if let Some(lost) = shared.remembered(&work.place) {
+        secret::restore(shared, &work.place, &lost).await?;
+        return Ok(Ok(()));
+    }
+    let key = match given {
+        Some(key) => Ok(key),
+        None => shared.ports.make_key(KEY_NAME, algorithm(work.spec)),
+    };
+    let ring = match key {
+        Ok(key) => KeyRing::of(key),
+        Err(problem) => return Ok(Err(format!("spec.rndcKey.algorithm: {problem}"))),
+    };
+    let fields = match secret::fields(shared, &ring, further) {
+        Ok(fields) => fields,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let marks = KeyMarks {
+        created: Some(shared.clock.now()),
+        ..KeyMarks::default()
+    };
+    secret::create(shared, work, fields, marks.planned(work.spec)).await?;
+    Ok(Ok(()))
+}
+
+/// Takes the next step with a Secret that is there.
+async fn advance(
+    shared: &ServerContext,
+    work: &KeyWork<'_>,
+    known: &DynamicObject,
+    (given, further): (Option<PodKey>, &[PodKey]),
+) -> Result<KeyReport, ApiError> {
+    let now = shared.clock.now();
+    let mut marks = KeyMarks::read(known);
+    let wrong = |problem: String| KeyReport {
+        problem: Some(problem),
+        ..KeyReport::default()
+    };
+    let has_given = given.is_some();
+    let Some(keys) = read(known) else {
+        // Somebody took fields out: they are made anew.
+        return remake(shared, work, known, (given, further)).await;
+    };
+    let wish = match given {
+        Some(key) => KeyWish::Have(key),
+        None => wish(work.spec, known, (&keys.ring, &marks), now),
+    };
+    let (ring, says) = match next_ring(shared, work, (&keys.ring, &wish), marks.count) {
+        Ok(next) => next,
+        Err(problem) => return Ok(wrong(problem)),
+    };
+    let is_replaced = ring.current != keys.ring.current;
+    if is_replaced {
+        marks.created = Some(now);
+        marks.replaced = Some(now);
+        marks.count += 1;
+    }
+    marks.created = marks.created.or(Some(now));
+    let marks = if has_given {
+        marks
+    } else {
+        marks.planned(work.spec)
+    };
+    let fields = match secret::fields(shared, &ring, further) {
+        Ok(fields) => fields,
+        Err(problem) => return Ok(wrong(problem)),
+    };
+    let is_written = secret::write(shared, (&work.place, known), fields, &marks).await?;
+    if is_written && is_replaced {
+        let name = &ring.current.name;
+        tracing::info!(secret = %work.place.name, key = name, "another key is used");
+        let message = format!(
+            "Key {name} is used in place of {}, which stays valid for a while",
+            keys.ring.current.name
+        );
+        shared
+            .api
+            .tell(Sort::Instance, work.instance, ("KeyRotated", &message), now)
+            .await;
+    }
+    Ok(KeyReport {
+        problem: None,
+        said: says.or_else(|| ring.beside().map(|_| overlaps(&ring))),
     })
 }
 
-/// Makes the Secret of an instance where there is none, and the one that its namespace shares.
-pub(super) async fn ensure(
+/// The keys after the next step, and what is to be said of it.
+fn next_ring(
     shared: &ServerContext,
-    secret: &ObjectPlace,
-    metadata: ObjectMeta,
-    given: Option<&RndcSecretRef>,
-) -> Result<(), ApiError> {
-    let transfer = ObjectPlace::new(&secret.namespace, TRANSFER_SECRET);
-    if shared.store().get(Sort::Secret, &transfer).is_none() {
-        let labels = BTreeMap::from([(PART_OF_LABEL.to_owned(), PART_OF.to_owned())]);
-        let metadata = ObjectMeta {
-            labels: Some(labels),
-            ..ObjectMeta::default()
-        };
-        let made = shared.ports.make_key(TRANSFER_KEY);
-        create(shared, &transfer, metadata, &made, None).await?;
-    }
-    if shared.store().get(Sort::Secret, secret).is_none() {
-        let made = match given {
-            None => shared.ports.make_key(KEY_NAME),
-            Some(given) => match copy(shared, &secret.namespace, given).await? {
-                Some(made) => made,
-                None => return Ok(()),
-            },
-        };
-        let token = shared.ports.make_token();
-        create(shared, secret, metadata, &made, Some(&token)).await?;
-    }
-    Ok(())
+    work: &KeyWork<'_>,
+    (ring, wish): (&KeyRing<PodKey>, &KeyWish<PodKey>),
+    count: i64,
+) -> Result<(KeyRing<PodKey>, Option<Said>), String> {
+    let silent = silent_pods(shared, &work.pods);
+    let facts = KeyFacts {
+        is_loaded: &|key| is_loaded(shared, &work.pods, key),
+        now: shared.clock.now(),
+    };
+    let same = |said: Said| (ring.clone(), Some(said));
+    Ok(match ring.step(wish, &facts) {
+        KeyStep::Rest => (ring.clone(), None),
+        _ if !silent.is_empty() && ring.beside().is_none() => match wish {
+            // A sidecar that does not say which keys are loaded reads its key when its pod starts.
+            KeyWish::Have(key) => (KeyRing::of(key.clone()), None),
+            KeyWish::Keep | KeyWish::Renew => same(unsupported(&silent)),
+        },
+        _ if ring.beside().is_none() && !unheard_pods(shared, &work.pods).is_empty() => {
+            let unheard = unheard_pods(shared, &work.pods).join(", ");
+            same(under_way(format!(
+                "another key is due when {unheard} can be asked"
+            )))
+        }
+        KeyStep::AwaitPods(name) => same(awaits(shared, work, ring, &name)),
+        KeyStep::AwaitOverlap => same(overlaps(ring)),
+        KeyStep::Make => {
+            let name = free_name(ring, wish, count);
+            let made = shared.ports.make_key(&name, algorithm(work.spec));
+            let made = made.map_err(|problem| format!("spec.rndcKey.algorithm: {problem}"))?;
+            (ring.with_next(made), None)
+        }
+        KeyStep::Write(next) => (next, None),
+    })
 }
 
-/// The key of a Secret that somebody gives; `None` where it has none.
-async fn copy(
+/// A Secret that lacks something gets what it had, or another key.
+async fn remake(
     shared: &ServerContext,
-    namespace: &str,
-    given: &RndcSecretRef,
-) -> Result<Option<NewKey>, ApiError> {
-    let place = ObjectPlace::new(namespace, &given.name);
-    let secret = shared.api.fetch(Sort::Secret, &place).await?;
-    let name = given.key_name_key.as_deref().unwrap_or(FIELD_NAME);
-    let text = given.secret_key.as_deref().unwrap_or(FIELD_SECRET);
-    let told = field(&secret, FIELD_ALGORITHM);
-    let algorithm = given.algorithm.clone().or(told);
-    let (Some(name), Some(text)) = (field(&secret, name), field(&secret, text)) else {
-        let secret = &given.name;
-        tracing::warn!(
-            namespace,
-            secret,
-            "the Secret of a key has no name or no key in it"
-        );
-        return Ok(None);
+    work: &KeyWork<'_>,
+    known: &DynamicObject,
+    (given, further): (Option<PodKey>, &[PodKey]),
+) -> Result<KeyReport, ApiError> {
+    let before = shared.remembered(&work.place);
+    let before = before.as_deref().and_then(read).map(|keys| keys.ring);
+    let key = match given {
+        Some(key) => Ok(key),
+        None => shared.ports.make_key(KEY_NAME, algorithm(work.spec)),
     };
-    let key = PodKey {
-        name,
-        algorithm: algorithm.unwrap_or_else(|| "hmac-sha256".to_owned()),
-        secret: SecretText::new(text),
+    let ring = match (before, key) {
+        (Some(ring), _) => Ok(ring),
+        (None, key) => key.map(KeyRing::of),
     };
-    match shared.ports.key_file(&key) {
-        Ok(file) => Ok(Some(NewKey { key, file })),
-        Err(why) => {
-            let secret = &given.name;
-            tracing::warn!(
-                namespace,
-                secret,
-                why,
-                "the Secret of a key has a key that cannot be used"
-            );
-            Ok(None)
+    let fields = ring.and_then(|ring| secret::fields(shared, &ring, further));
+    match fields {
+        Ok(mut fields) => {
+            secret::add_token(shared, known, &mut fields);
+            let mut marks = KeyMarks::read(known);
+            marks.created = marks.created.or_else(|| Some(shared.clock.now()));
+            secret::write(
+                shared,
+                (&work.place, known),
+                fields,
+                &marks.planned(work.spec),
+            )
+            .await?;
+            Ok(KeyReport::default())
         }
+        Err(problem) => Ok(KeyReport {
+            problem: Some(problem),
+            said: None,
+        }),
     }
 }
 
-async fn create(
-    shared: &ServerContext,
-    place: &ObjectPlace,
-    metadata: ObjectMeta,
-    made: &NewKey,
-    token: Option<&SecretText>,
-) -> Result<(), ApiError> {
-    // Whoever controls a server has a token for its sidecar; the key of transfers controls none.
-    let file = token.map_or("transfer.key", |_| "rndc.key");
-    let mut data = json!({
-        FIELD_NAME: made.key.name,
-        FIELD_ALGORITHM: made.key.algorithm,
-        FIELD_SECRET: made.key.secret.expose(),
-        file: made.file.expose(),
-    });
-    if let Some(token) = token {
-        data[FIELD_TOKEN] = json!(token.expose());
+/// Whether a generated key is to be another.
+fn wish(
+    spec: &Bind9InstanceSpec,
+    secret: &DynamicObject,
+    (ring, marks): (&KeyRing<PodKey>, &KeyMarks),
+    now: Moment,
+) -> KeyWish<PodKey> {
+    // What is under way is brought to its end first.
+    if !matches!(ring.other, OtherKey::None) {
+        return KeyWish::Keep;
     }
-    let mut secret = DynamicObject::new(&place.name, &Sort::Secret.resource());
-    secret.metadata = ObjectMeta {
-        name: Some(place.name.to_string()),
-        namespace: Some(place.namespace.to_string()),
-        ..metadata
-    };
-    secret.data = json!({ "stringData": data, "type": "Opaque" });
-    match shared.api.create(Sort::Secret, place, &secret).await {
-        Ok(written) => {
-            watching::take(shared, Sort::Secret, written);
-            Ok(())
+    let annotations = secret.metadata.annotations.as_ref();
+    let is_asked = annotations.is_some_and(|all| all.contains_key(ROTATE_NOW));
+    let is_other = ring.current.algorithm != algorithm(spec);
+    let is_due = due_at(spec, marks).is_some_and(|due| due <= now);
+    if is_asked || is_other || is_due {
+        KeyWish::Renew
+    } else {
+        KeyWish::Keep
+    }
+}
+
+/// When a generated key is replaced.
+fn due_at(spec: &Bind9InstanceSpec, marks: &KeyMarks) -> Option<Moment> {
+    let config = spec
+        .rndc_key
+        .as_ref()
+        .filter(|key| key.auto_rotate == Some(true))?;
+    let period = rotation_period(config.rotate_after.as_deref()).ok()?;
+    let created = marks.created?;
+    let period = i64::try_from(period).unwrap_or(i64::MAX);
+    Some(Moment(created.0.saturating_add(period)))
+}
+
+fn algorithm(spec: &Bind9InstanceSpec) -> &str {
+    let config = spec.rndc_key.as_ref();
+    let told = config.and_then(|config| config.algorithm.as_deref());
+    told.unwrap_or(ALGORITHM_DEFAULT)
+}
+
+/// A name that neither the ring nor the key that is wished for has.
+fn free_name(ring: &KeyRing<PodKey>, wish: &KeyWish<PodKey>, count: i64) -> String {
+    let mut taken: BTreeSet<&str> = BTreeSet::from([ring.current.name.as_str()]);
+    taken.extend(ring.beside().map(|key| key.name.as_str()));
+    if let KeyWish::Have(key) = wish {
+        taken.insert(&key.name);
+    }
+    let mut number = count.max(0).saturating_add(2);
+    loop {
+        let name = format!("{KEY_NAME}-{number}");
+        if !taken.contains(name.as_str()) {
+            return name;
         }
-        // Another made it a moment ago; the watch tells.
-        Err(error) if error.is_conflict() => Ok(()),
-        Err(error) => Err(error),
+        number = number.saturating_add(1);
     }
+}
+
+/// Whether every pod has loaded a key.
+fn is_loaded(shared: &ServerContext, pods: &[ObjectPlace], key: &PodKey) -> bool {
+    let Ok(text) = shared.ports.key_file(key) else {
+        return false;
+    };
+    pods.iter()
+        .all(|pod| has_loaded(shared, pod, &text.fingerprint))
+}
+
+fn has_loaded(shared: &ServerContext, pod: &ObjectPlace, fingerprint: &str) -> bool {
+    let keys = shared.probes.keys(pod);
+    keys.is_some_and(|keys| keys.iter().any(|one| one == fingerprint))
+}
+
+/// Pods that answer and do not tell which keys they have.
+fn silent_pods(shared: &ServerContext, pods: &[ObjectPlace]) -> Vec<String> {
+    let silent = pods.iter().filter(|pod| shared.probes.tells_no_keys(pod));
+    silent.map(|pod| pod.name.to_string()).collect()
+}
+
+/// Pods of which nobody knows yet which keys they have.
+fn unheard_pods(shared: &ServerContext, pods: &[ObjectPlace]) -> Vec<String> {
+    let unheard = pods.iter().filter(|pod| shared.probes.keys(pod).is_none());
+    unheard.map(|pod| pod.name.to_string()).collect()
+}
+
+fn unsupported(silent: &[String]) -> Said {
+    Said {
+        kind: "KeyRotation".to_owned(),
+        holds: false,
+        reason: Reason::Unsupported,
+        message: format!(
+            "the key is due and stays: the sidecar of {} does not say which keys are loaded",
+            silent.join(", ")
+        ),
+    }
+}
+
+fn awaits(shared: &ServerContext, work: &KeyWork<'_>, ring: &KeyRing<PodKey>, name: &str) -> Said {
+    let keys = [Some(&ring.current), ring.beside()];
+    let key = keys.into_iter().flatten().find(|key| key.name == name);
+    let text = key.and_then(|key| shared.ports.key_file(key).ok());
+    let is_missing = |pod: &&ObjectPlace| {
+        let has = |text: &super::KeyText| has_loaded(shared, pod, &text.fingerprint);
+        !text.as_ref().is_some_and(has)
+    };
+    let missing = work.pods.iter().filter(is_missing);
+    let missing: Vec<&str> = missing.map(|pod| &*pod.name).collect();
+    let message = format!("key {name} waits to be loaded by {}", missing.join(", "));
+    under_way(message)
+}
+
+fn overlaps(ring: &KeyRing<PodKey>) -> Said {
+    let names = [Some(&ring.current), ring.beside()];
+    let names: Vec<&str> = names
+        .into_iter()
+        .flatten()
+        .map(|key| key.name.as_str())
+        .collect();
+    under_way(format!("keys {} are valid together", names.join(" and ")))
+}
+
+fn under_way(message: String) -> Said {
+    Said {
+        kind: "KeyRotation".to_owned(),
+        holds: true,
+        reason: Reason::Progressing,
+        message,
+    }
+}
+
+/// When the key was made and is replaced, as a status tells it.
+pub(super) fn rotation_status(
+    spec: &Bind9InstanceSpec,
+    secret: &DynamicObject,
+) -> Option<KeyRotationStatus> {
+    let marks = KeyMarks::read(secret);
+    let rotates = spec.rndc_key.as_ref().and_then(|key| key.auto_rotate) == Some(true);
+    if !rotates && marks.replaced.is_none() {
+        return None;
+    }
+    let rotate_at = due_at(spec, &marks).filter(|_| given_secret(spec).is_none());
+    Some(KeyRotationStatus {
+        created_at: time_text(marks.created?),
+        rotate_at: rotate_at.map(time_text),
+        last_rotated_at: marks.replaced.map(time_text),
+        rotation_count: Some(marks.count),
+    })
+}
+
+/// Makes the Secret that the servers of a namespace share.
+async fn ensure_transfer_key(shared: &ServerContext, namespace: &str) -> Result<(), ApiError> {
+    let place = ObjectPlace::new(namespace, TRANSFER_SECRET);
+    if let Some(known) = shared.store().get(Sort::Secret, &place) {
+        shared.remember(&place, &known);
+        return Ok(());
+    }
+    if let Some(lost) = shared.remembered(&place) {
+        return secret::restore(shared, &place, &lost).await;
+    }
+    let key = shared.ports.make_key(TRANSFER_KEY, ALGORITHM_DEFAULT);
+    let key = key.expect("the name and the algorithm are ours");
+    let text = shared.ports.key_file(&key);
+    let text = text.expect("a key that was just made is one");
+    let mut fields = secret::of_key("", &key);
+    fields.insert("transfer.key".to_owned(), text.file);
+    let labels = BTreeMap::from([(PART_OF_LABEL.to_owned(), PART_OF.to_owned())]);
+    let metadata = ObjectMeta {
+        labels: Some(labels),
+        ..ObjectMeta::default()
+    };
+    secret::create_at(shared, &place, metadata, (fields, "Opaque")).await
+}
+
+/// The text of a field that may be missing.
+fn hidden(text: Option<String>) -> Option<SecretText> {
+    text.map(SecretText::new)
 }

@@ -10,7 +10,7 @@ use futures::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
 use super::store::ObjectPlace;
-use super::{ServerContext, ServerWork, Sidecar};
+use super::{ServerContext, ServerWork, Sidecar, SidecarAnswer};
 
 /// How often each is asked.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ pub(super) struct SidecarProbes(Mutex<BTreeMap<ObjectPlace, Probe>>);
 struct Probe {
     instance: ObjectPlace,
     sidecar: Arc<dyn Sidecar>,
-    said: SidecarView,
+    said: SidecarAnswer,
 }
 
 impl SidecarProbes {
@@ -44,7 +44,12 @@ impl SidecarProbes {
             let known = before.remove(&pod);
             let said = match known {
                 Some(known) if Arc::ptr_eq(&known.sidecar, &sidecar) => known.said,
-                _ => SidecarView::Unasked,
+                // It is spoken to in another way; the keys of its server are what they are.
+                Some(known) => SidecarAnswer {
+                    keys: known.said.keys,
+                    ..SidecarAnswer::default()
+                },
+                None => SidecarAnswer::default(),
             };
             let probe = Probe {
                 instance: instance.clone(),
@@ -60,8 +65,21 @@ impl SidecarProbes {
         let probes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         probes
             .get(pod)
-            .map(|probe| probe.said.clone())
+            .map(|probe| probe.said.view.clone())
             .unwrap_or_default()
+    }
+
+    /// The fingerprints of the keys that the server of a pod has, as far as its sidecar told.
+    pub(super) fn keys(&self, pod: &ObjectPlace) -> Option<Vec<String>> {
+        let probes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        probes.get(pod)?.said.keys.clone()
+    }
+
+    /// Whether the sidecar of a pod answers and does not tell which keys its server has.
+    pub(super) fn tells_no_keys(&self, pod: &ObjectPlace) -> bool {
+        let probes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = probes.get(pod).map(|probe| &probe.said);
+        said.is_some_and(|said| said.keys.is_none() && said.view == SidecarView::Answers)
     }
 
     fn all(&self) -> Vec<(ObjectPlace, Arc<dyn Sidecar>)> {
@@ -76,10 +94,14 @@ impl SidecarProbes {
         &self,
         pod: &ObjectPlace,
         sidecar: &Arc<dyn Sidecar>,
-        said: SidecarView,
+        mut said: SidecarAnswer,
     ) -> Option<ObjectPlace> {
         let mut probes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let probe = probes.get_mut(pod)?;
+        if said.view != SidecarView::Answers {
+            // What is silent now has the keys that it had.
+            said.keys.clone_from(&probe.said.keys);
+        }
         if !Arc::ptr_eq(&probe.sidecar, sidecar) || probe.said == said {
             return None;
         }

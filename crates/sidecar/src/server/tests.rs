@@ -26,6 +26,7 @@ fn setup(folder: &std::path::Path) -> ServerSetup {
             control_key: key.clone(),
             dns: "127.0.0.1:1".to_owned(),
             update_key: Some(key),
+            keys: None,
             patience: Duration::from_millis(100),
             clock: Arc::new(|| 1_795_000_000),
             random: Arc::new(|| 7),

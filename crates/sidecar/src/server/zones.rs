@@ -177,7 +177,8 @@ pub(super) async fn retransfer(State(app): State<Arc<App>>, Path(name): Path<Str
 
 pub(super) async fn server_status(State(app): State<Arc<App>>) -> Answer {
     let status = app.named.fetch_status().await?;
-    Ok(json(StatusCode::OK, &NamedStatus { status }))
+    let keys = app.named.loaded_keys();
+    Ok(json(StatusCode::OK, &NamedStatus { status, keys }))
 }
 
 /// What was done.
@@ -272,10 +273,9 @@ fn clauses(patch: &ZonePatch) -> Result<Vec<(&'static str, Option<String>)>, Not
         clauses.push(("allow-transfer", Some(list)));
     }
     if let Some(list) = &patch.allow_update {
-        clauses.push((
-            "allow-update",
-            Some(statement::clients("allowUpdate", list)?),
-        ));
+        // Where nobody is named, it is who the configuration of the server names.
+        let list = (!list.is_empty()).then(|| statement::clients("allowUpdate", list));
+        clauses.push(("allow-update", list.transpose()?));
     }
     if let Some(list) = &patch.primaries {
         if list.is_empty() {

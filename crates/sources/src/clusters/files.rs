@@ -4,16 +4,16 @@ use bindery_api::{Bind9InstanceSpec, ClusterConfig};
 use bindery_core::{Problem, ServerRole};
 
 use super::named_conf::{KeySlot, NamedConf, NamedKey, render};
-use super::workload::ConfigFiles;
+use super::workload::{ConfigFiles, KEY_NAME, TRANSFER_KEY};
 
-/// The files of an instance's configuration that nobody gives, and the names of the keys that it has.
+/// The files of an instance's configuration that nobody gives. Which keys it has is not among them: what stands in
+/// the folder of keys is for the check alone, so that a key can be replaced without another configuration.
 ///
 /// # Errors
 /// Every field that named.conf cannot have.
 pub fn instance_files(
     spec: &Bind9InstanceSpec,
     cluster: Option<&ClusterConfig>,
-    (key, transfer_key): (&str, &str),
 ) -> Result<ConfigFiles, Vec<Problem>> {
     let role = match spec.role.as_str() {
         "secondary" => ServerRole::Secondary,
@@ -40,8 +40,8 @@ pub fn instance_files(
             .map(|set| set.allow_transfer.clone())
             .unwrap_or_default(),
         keys: vec![
-            named(KeySlot::Current, key),
-            named(KeySlot::Transfer, transfer_key),
+            named(KeySlot::Current, KEY_NAME),
+            named(KeySlot::Transfer, TRANSFER_KEY),
         ],
         has_own_zones_file: given.is_some_and(|given| given.named_conf_zones.is_some()),
     })?;

@@ -31,6 +31,12 @@ pub const CONTROL_PORT: u16 = 9530;
 /// Where it shows, over HTTP, that it is alive: a process that is stopped still has connections accepted.
 pub const ALIVE_PORT: u16 = 8053;
 
+/// The access list of all keys that may change records.
+const KEYS_ACL: AddressElement = AddressElement::built_in("\"bindery-keys\"");
+
+/// The folder of keys below that of the configuration. What lies in it can change while a server runs.
+pub(super) const KEYS_FOLDER: &str = "keys/";
+
 /// What it keeps where; without a name, in the folder itself.
 const PLACES: [(&str, &str); 7] = [
     ("directory", ""),
@@ -104,25 +110,67 @@ impl KeySlot {
 /// Every value that cannot be written, by its field: `spec.global` is the cluster's, `spec.config` the instance's.
 pub fn render(conf: &NamedConf) -> Result<BTreeMap<String, String>, Vec<Problem>> {
     let settings = NamedSettings::read(conf)?;
+    let slots = settings.keys.iter().map(|(slot, _)| *slot);
+    let slots = slots.filter(|slot| *slot != KeySlot::Transfer);
+    let files = slots.map(OurFile::of_key).collect::<Vec<_>>();
     let files = [
         ("named.conf", named_conf(&settings)),
         ("named.conf.options", named_conf_options(&settings)),
-        ("rndc.conf", rndc_conf(&settings)),
+        ("rndc.conf", include("keys/rndc.conf")),
+        ("keys/keys.conf", keys_conf(&settings.keys, &files)),
+        ("keys/rndc.conf", rndc_conf(&settings.keys)),
     ];
     Ok(files.map(|(name, text)| (name.to_owned(), text)).into())
 }
 
+/// The files that a server's Secret has beside its keys: `keys.conf`, by which `named` knows all of them, and
+/// `rndc.conf`. They change when a key is replaced, and the rest of the configuration does not. Each slot has a
+/// file of its own, and all further keys have one.
+///
+/// # Errors
+/// If a key cannot have its name, or two have the same.
+pub fn key_files(keys: &[NamedKey]) -> Result<BTreeMap<String, String>, Vec<Problem>> {
+    let keys = read::read_keys(keys)?;
+    let files = ["keys/rndc.key", "keys/previous.key", "keys/further.key"];
+    let files = files.map(OurFile::of_configuration);
+    let files = [
+        ("keys.conf", keys_conf(&keys, &files)),
+        ("rndc.conf", rndc_conf(&keys)),
+    ];
+    Ok(files.map(|(name, text)| (name.to_owned(), text)).into())
+}
+
+fn include(name: &'static str) -> String {
+    let mut to = Statements::new();
+    to.say(&[&"include", &OurFile::of_configuration(name)]);
+    to.into_text()
+}
+
+/// What can change while the server runs: keys, the list of them, and whose commands count.
+fn keys_conf(keys: &[(KeySlot, KeyName)], files: &[OurFile]) -> String {
+    let mut to = Statements::new();
+    for file in files {
+        to.say(&[&"include", file]);
+    }
+    let may_update = keys.iter().filter(|(slot, _)| *slot != KeySlot::Transfer);
+    let may_update = may_update.map(|(_, name)| KeyReference(name.clone()));
+    let may_update: Vec<KeyReference> = may_update.collect();
+    to.list(&[&"acl", &KEYS_ACL], &may_update);
+    to.block(&[&"controls"], |to| control_channel(keys, to));
+    to.into_text()
+}
+
 fn named_conf(settings: &NamedSettings) -> String {
     let mut to = Statements::new();
-    for (slot, _) in &settings.keys {
-        to.say(&[&"include", &OurFile::of_key(*slot)]);
+    to.say(&[&"include", &OurFile::of_configuration("keys/keys.conf")]);
+    if transfer_key(settings).is_some() {
+        to.say(&[&"include", &OurFile::of_key(KeySlot::Transfer)]);
     }
     for (name, elements) in &settings.acls {
         to.list(&[&"acl", name], elements);
     }
     let options = OurFile::of_configuration("named.conf.options");
     to.say(&[&"include", &options]);
-    to.block(&[&"controls"], |to| control_channel(settings, to));
     let alive = u32::from(ALIVE_PORT);
     to.block(&[&"statistics-channels"], |to| {
         to.say(&[&"inet", &"*", &"port", &alive, &"allow { any; }"]);
@@ -138,8 +186,8 @@ fn named_conf(settings: &NamedSettings) -> String {
 }
 
 /// The keys that may control the server: the others are for records only.
-fn control_keys(settings: &NamedSettings) -> Vec<KeyName> {
-    let controlling = settings.keys.iter().filter(|(slot, _)| match slot {
+fn control_keys(keys: &[(KeySlot, KeyName)]) -> Vec<KeyName> {
+    let controlling = keys.iter().filter(|(slot, _)| match slot {
         KeySlot::Current | KeySlot::Previous => true,
         KeySlot::Further(_) | KeySlot::Transfer => false,
     });
@@ -147,8 +195,8 @@ fn control_keys(settings: &NamedSettings) -> Vec<KeyName> {
 }
 
 /// Without a key there is no control channel: `named` would make one of its own.
-fn control_channel(settings: &NamedSettings, to: &mut Statements) {
-    let keys = control_keys(settings);
+fn control_channel(keys: &[(KeySlot, KeyName)], to: &mut Statements) {
+    let keys = control_keys(keys);
     if keys.is_empty() {
         return;
     }
@@ -182,7 +230,7 @@ fn named_conf_options(settings: &NamedSettings) -> String {
             ServerRole::Primary => to.say(&[&"notify", &"explicit"]),
             ServerRole::Secondary => {
                 to.settings(&SECONDARY_OPTIONS);
-                to.list(&[&"allow-notify"], &key_references(settings));
+                to.list(&[&"allow-notify"], &keyed(settings));
             }
         }
         to.settings(settings.optional.iter().copied());
@@ -223,40 +271,39 @@ fn access(settings: &NamedSettings, to: &mut Statements) {
         to.list(&[&"allow-query-cache"], &[built_in("none")]);
     }
     to.say(&[&"dnssec-validation", &settings.validation]);
-    let keys = key_references(settings);
-    let may_update = settings
-        .keys
+    to.list(&[&"allow-update"], &[KEYS_ACL]);
+    let keys = keyed(settings);
+    let general = settings.allow_transfer.iter();
+    let transfer: Vec<&dyn Value> = keys
         .iter()
-        .filter(|(slot, _)| *slot != KeySlot::Transfer);
-    let may_update: Vec<KeyReference> = may_update
-        .map(|(_, name)| KeyReference(name.clone()))
+        .map(|key| &**key)
+        .chain(general.map(|element| element as &dyn Value))
         .collect();
-    to.list(&[&"allow-update"], &may_update);
-    let mut transfer: Vec<&dyn Value> = keys.iter().map(|key| key as &dyn Value).collect();
-    transfer.extend(
-        settings
-            .allow_transfer
-            .iter()
-            .map(|element| element as &dyn Value),
-    );
     to.list(&[&"allow-transfer"], &transfer);
 }
 
-fn key_references(settings: &NamedSettings) -> Vec<KeyReference> {
-    let names = settings.keys.iter().map(|(_, name)| name.clone());
-    names.map(KeyReference).collect()
+fn transfer_key(settings: &NamedSettings) -> Option<KeyReference> {
+    let mut keys = settings.keys.iter();
+    let (_, name) = keys.find(|(slot, _)| *slot == KeySlot::Transfer)?;
+    Some(KeyReference(name.clone()))
 }
 
-fn rndc_conf(settings: &NamedSettings) -> String {
+/// Whoever has a key of the server.
+fn keyed(settings: &NamedSettings) -> Vec<Box<dyn Value>> {
+    let mut keys: Vec<Box<dyn Value>> = vec![Box::new(KEYS_ACL)];
+    if let Some(key) = transfer_key(settings) {
+        keys.push(Box::new(key));
+    }
+    keys
+}
+
+fn rndc_conf(keys: &[(KeySlot, KeyName)]) -> String {
     let mut to = Statements::new();
     to.say(&[&"include", &OurFile::of_key(KeySlot::Current)]);
     to.block(&[&"options"], |to| {
         to.say(&[&"default-server", &"127.0.0.1"]);
         to.say(&[&"default-port", &u32::from(CONTROL_PORT)]);
-        let current = settings
-            .keys
-            .iter()
-            .find(|(slot, _)| *slot == KeySlot::Current);
+        let current = keys.iter().find(|(slot, _)| *slot == KeySlot::Current);
         if let Some((_, name)) = current {
             to.say(&[&"default-key", name]);
         }

@@ -46,6 +46,8 @@ pub struct InstanceFacts {
     pub is_overdue: bool,
     /// Of a secondary, whether its zones are those of the primaries.
     pub copies: Option<Said>,
+    /// How the replacement of its key stands.
+    pub keys: Option<Said>,
 }
 
 /// The conditions of an instance.
@@ -108,6 +110,7 @@ pub fn instance_rollup(facts: &InstanceFacts, pods: &[PodView]) -> Rollup {
     let progressing = progress(facts, ready);
     let mut conditions = vec![whole, available, progressing, configuration];
     conditions.extend(facts.copies.clone());
+    conditions.extend(facts.keys.clone());
     conditions.extend(children);
     Rollup {
         conditions,

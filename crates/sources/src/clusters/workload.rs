@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::files::given_files;
 use super::hierarchy::owner;
 use super::labels::{INSTANCE_LABEL, workload_labels};
-use super::named_conf::{ALIVE_PORT, CONTROL_PORT, DNS_PORT};
+use super::named_conf::{ALIVE_PORT, CONTROL_PORT, DNS_PORT, KEYS_FOLDER as KEYS_PREFIX};
 
 /// Where the sidecar listens, unless it is told otherwise.
 const SIDECAR_PORT: i64 = 8080;
@@ -24,8 +24,22 @@ const DATA_FOLDER: &str = "/var/cache/bind";
 pub const TRANSFER_SECRET: &str = "bindery-transfer-key";
 /// The name of that key.
 pub const TRANSFER_KEY: &str = "bindery-transfer";
+/// The name of the first key that is made for a server, as in bindy; later ones have a number behind it.
+pub const KEY_NAME: &str = "bindy-operator";
+/// The files of keys that a pod finds in its folder of keys, as the Secret of its instance has them.
+const KEY_FILES: [&str; 6] = [
+    "rndc.key",
+    "previous.key",
+    "further.key",
+    "keys.conf",
+    "rndc.conf",
+    "api-token",
+];
 /// The pod template changes with the configuration, so that pods are replaced.
 const CONFIG_HASH_ANNOTATION: &str = "bindery.dev/config-hash";
+
+/// The pods of somebody else's sidecar, which reads its key when it starts, are replaced with the key.
+const KEY_ANNOTATION: &str = "bindery.dev/key";
 
 /// The files of a configuration, by name.
 pub type ConfigFiles = BTreeMap<String, String>;
@@ -47,6 +61,8 @@ pub struct Workload<'a> {
     pub files: &'a ConfigFiles,
     /// The image of the sidecar, and of `named` where nobody names one.
     pub image: &'a str,
+    /// By which the key that is used is told from others.
+    pub key: &'a str,
 }
 
 /// The Secret of an instance: its key, which may be a copy of one that somebody gives, and the token of its
@@ -63,7 +79,11 @@ pub fn key_secret_name(instance: &str, spec: &Bind9InstanceSpec) -> String {
 pub fn given_secret(spec: &Bind9InstanceSpec) -> Option<&RndcSecretRef> {
     let key = spec.rndc_key.as_ref();
     let given = key.and_then(|key| key.secret_ref.as_ref());
-    given.or(spec.rndc_secret_ref.as_ref())
+    let config = spec.config.as_ref();
+    let older = spec.rndc_secret_ref.as_ref();
+    given
+        .or(older)
+        .or_else(|| config.and_then(|config| config.rndc_secret_ref.as_ref()))
 }
 
 /// The `ConfigMap` of an instance.
@@ -92,12 +112,21 @@ fn metadata(wanted: &Workload<'_>, name: &str) -> Value {
     })
 }
 
+/// The files that change only by a new configuration.
+fn config_files<'a>(wanted: &Workload<'a>) -> BTreeMap<&'a str, &'a str> {
+    let files = wanted.files.iter();
+    let files = files.filter(|(name, _)| !name.starts_with(KEYS_PREFIX));
+    files
+        .map(|(name, text)| (name.as_str(), text.as_str()))
+        .collect()
+}
+
 fn config_map(wanted: &Workload<'_>) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata(wanted, &config_name(wanted.name)),
-        "data": wanted.files,
+        "data": config_files(wanted),
     })
 }
 
@@ -164,7 +193,7 @@ fn stateful_set(wanted: &Workload<'_>) -> Value {
         "template": {
             "metadata": {
                 "labels": labels,
-                "annotations": { CONFIG_HASH_ANNOTATION: hash(wanted.files) },
+                "annotations": { CONFIG_HASH_ANNOTATION: hash(&config_files(wanted)) },
             },
             "spec": {
                 "terminationGracePeriodSeconds": 10,
@@ -178,6 +207,10 @@ fn stateful_set(wanted: &Workload<'_>) -> Value {
             },
         },
     });
+    let sidecar = spec.bindcar_config.as_ref();
+    if sidecar.is_some_and(|config| config.image.is_some()) {
+        set["template"]["metadata"]["annotations"][KEY_ANNOTATION] = json!(wanted.key);
+    }
     if !secrets.is_empty() {
         set["template"]["spec"]["imagePullSecrets"] = json!(secrets);
     }
@@ -213,14 +246,14 @@ fn config_volume(wanted: &Workload<'_>) -> Value {
 /// The keys: its own, and the one that the servers of the namespace copy with.
 fn keys_volume(wanted: &Workload<'_>) -> Value {
     let own = key_secret_name(wanted.name, wanted.spec);
-    let file = |name: &str| json!([{ "key": name, "path": name }]);
+    let file = |name: &str| json!({ "key": name, "path": name });
     json!({
         "name": "keys",
         "projected": {
             "defaultMode": 288,
             "sources": [
-                { "secret": { "name": own, "items": file("rndc.key") } },
-                { "secret": { "name": TRANSFER_SECRET, "items": file("transfer.key") } },
+                { "secret": { "name": own, "items": KEY_FILES.map(file) } },
+                { "secret": { "name": TRANSFER_SECRET, "items": [file("transfer.key")] } },
             ],
         },
     })
@@ -365,18 +398,25 @@ fn sidecar(wanted: &Workload<'_>) -> Value {
         plain("API_PORT", &port.to_string()),
         plain("BIND_API_ADDRESS", "$(POD_IP)"),
         plain("RNDC_SERVER", &format!("$(POD_IP):{CONTROL_PORT}")),
-        of_secret("RNDC_KEY_NAME", "key-name"),
-        of_secret("RNDC_ALGORITHM", "algorithm"),
-        of_secret("RNDC_SECRET", "secret"),
         plain("NSUPDATE_SERVER", "$(POD_IP)"),
         plain("NSUPDATE_PORT", &DNS_PORT.to_string()),
-        of_secret("NSUPDATE_KEY_NAME", "key-name"),
-        of_secret("NSUPDATE_ALGORITHM", "algorithm"),
-        of_secret("NSUPDATE_SECRET", "secret"),
-        of_secret("BIND_API_TOKEN", "api-token"),
+        // Ours reads keys and token there, again and again.
+        plain("BINDERY_KEYS_DIR", KEYS_FOLDER),
         plain("TMPDIR", "/tmp"),
         plain("RUST_LOG", config.log_level.as_deref().unwrap_or("info")),
     ];
+    if config.image.is_some() {
+        // Somebody else's reads them once, from its environment.
+        env.extend([
+            of_secret("RNDC_KEY_NAME", "key-name"),
+            of_secret("RNDC_ALGORITHM", "algorithm"),
+            of_secret("RNDC_SECRET", "secret"),
+            of_secret("NSUPDATE_KEY_NAME", "key-name"),
+            of_secret("NSUPDATE_ALGORITHM", "algorithm"),
+            of_secret("NSUPDATE_SECRET", "secret"),
+            of_secret("BIND_API_TOKEN", "api-token"),
+        ]);
+    }
     env.extend(config.env_vars.iter().cloned());
     let mut container = json!({
         "name": "api",
@@ -407,7 +447,7 @@ fn sidecar(wanted: &Workload<'_>) -> Value {
 }
 
 /// A number for a configuration (FNV-1a): it only has to tell versions of one apart.
-fn hash(files: &ConfigFiles) -> String {
+fn hash(files: &BTreeMap<&str, &str>) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for (name, text) in files {
         for byte in name.bytes().chain([0]).chain(text.bytes()).chain([0]) {
@@ -435,6 +475,7 @@ mod tests {
             set: None,
             files,
             image: "bindery:1",
+            key: "a1",
         })
     }
 
@@ -463,6 +504,24 @@ mod tests {
         };
         assert_eq!(hash_of("a"), hash_of("a"));
         assert_ne!(hash_of("a"), hash_of("b"));
+    }
+
+    #[test]
+    fn another_key_replaces_only_pods_whose_sidecar_reads_it_once() {
+        let annotations = |sidecar: Value| {
+            let objects = made(
+                |spec| spec.bindcar_config = serde_json::from_value(sidecar).ok(),
+                &ConfigFiles::from([("keys/keys.conf".to_owned(), "x".to_owned())]),
+            );
+            let data = &find(&objects, "ConfigMap")["data"];
+            assert_eq!(*data, json!({}), "keys are in the Secret");
+            find(&objects, "StatefulSet")["spec"]["template"]["metadata"]["annotations"].clone()
+        };
+        assert_eq!(
+            annotations(json!({ "image": "bindcar:1" }))[KEY_ANNOTATION],
+            "a1"
+        );
+        assert_eq!(annotations(Value::Null).get(KEY_ANNOTATION), None);
     }
 
     #[test]

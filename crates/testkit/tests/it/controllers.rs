@@ -7,6 +7,7 @@ mod crowd;
 mod endpoints;
 mod events;
 mod guard;
+mod keys;
 mod kinds;
 mod namespaces;
 mod ownership;

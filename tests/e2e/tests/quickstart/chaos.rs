@@ -156,7 +156,7 @@ const RECORDS: [AskedRecord; 10] = [
 /// What is broken, by its name.
 type Break = (&'static str, fn(&mut Chaos) -> Result<()>);
 
-const BREAKS: [Break; 15] = [
+const BREAKS: [Break; 16] = [
     ("named of a primary killed", |it| {
         it.signal("pool-primary-0-0", "bind9", "KILL")
     }),
@@ -204,6 +204,11 @@ const BREAKS: [Break; 15] = [
         it.signal("pool-primary-0-0", "bind9", "STOP")?;
         it.address = it.address.checked_add(1).unwrap_or(30);
         it.declare_moving()
+    }),
+    ("its Secrets deleted", |it| {
+        it.delete("secret/pool-primary-0-rndc-key")?;
+        it.delete("secret/bindery-transfer-key")?;
+        it.signal("pool-secondary-0-0", "api", "KILL")
     }),
     ("statuses overwritten", |it| {
         let lie = r#"{"status":{"conditions":[{"type":"Ready","status":"True","reason":"Lie","message":"",

@@ -19,6 +19,7 @@ mod files;
 mod fleet;
 mod guard;
 mod installed;
+mod keys;
 mod kubectl;
 mod leaders;
 mod load_balancer;
@@ -105,9 +106,8 @@ fn trials() -> Vec<Trial> {
         (cluster::cases(), Server::Named),
         (guard::cases(), Server::Named),
         (permissions::cases(), Server::Named),
-        (chaos::cases(), Server::Named),
         (load_balancer::cases(), Server::Builtin),
-        (production::cases(), Server::Named),
+        (pod_cases(), Server::Named),
         (replicas::cases(), Server::Named),
         (installed::cases(), Server::Named),
         (logs::cases(), Server::Builtin),
@@ -149,6 +149,11 @@ fn trials() -> Vec<Trial> {
         trials.push(trial(name, case, Server::Named));
     }
     trials
+}
+
+/// Servers that are pods.
+fn pod_cases() -> Vec<Case> {
+    [chaos::cases(), production::cases(), keys::cases()].concat()
 }
 
 fn trial(name: &str, case: fn(Server) -> anyhow::Result<()>, server: Server) -> Trial {

@@ -9,7 +9,7 @@ use bindery_core::{Problem, ServerRole, Shown};
 
 use super::dnssec::PolicyStatement;
 use super::words::{AclName, AddressElement, KeyName};
-use super::{KeySlot, NamedConf};
+use super::{KeySlot, NamedConf, NamedKey};
 
 /// The fields of an instance, and behind them those of its cluster.
 pub(super) struct Fields<'a> {
@@ -124,7 +124,7 @@ impl NamedSettings {
             rate_limit: rate_limit(&fields, &mut reading),
             signing: PolicyStatement::read(&fields, &mut reading),
             acls: acls(conf, &mut reading),
-            keys: keys(conf, &mut reading),
+            keys: keys(&conf.keys, &mut reading),
             optional: optional(conf.version.as_deref()),
             has_own_zones_file: conf.has_own_zones_file,
         };
@@ -203,9 +203,20 @@ fn acls(conf: &NamedConf, reading: &mut SpecReading) -> Vec<(AclName, Vec<Addres
     read
 }
 
-fn keys(conf: &NamedConf, reading: &mut SpecReading) -> Vec<(KeySlot, KeyName)> {
+/// Keys by themselves, read.
+pub(super) fn read_keys(given: &[NamedKey]) -> Result<Vec<(KeySlot, KeyName)>, Vec<Problem>> {
+    let mut reading = SpecReading::default();
+    let keys = keys(given, &mut reading);
+    if reading.problems.is_empty() {
+        Ok(keys)
+    } else {
+        Err(reading.problems)
+    }
+}
+
+fn keys(given: &[NamedKey], reading: &mut SpecReading) -> Vec<(KeySlot, KeyName)> {
     let mut read: Vec<(KeySlot, KeyName)> = Vec::new();
-    for key in &conf.keys {
+    for key in given {
         let field = match key.slot {
             KeySlot::Current | KeySlot::Previous | KeySlot::Transfer => "spec.rndcKey".to_owned(),
             KeySlot::Further(at) => format!("spec.rndcSecretRefs[{at}]"),

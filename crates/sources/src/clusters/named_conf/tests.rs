@@ -65,8 +65,8 @@ fn a_spec_that_says_nothing_gets_an_authoritative_server() {
             "recursion no;",
             "allow-query-cache { none; };",
             "dnssec-validation no;",
-            "allow-update { key \"bindery\"; };",
-            "allow-transfer { key \"bindery\"; };",
+            "allow-update { \"bindery-keys\"; };",
+            "allow-transfer { \"bindery-keys\"; };",
             "allow-new-zones yes;",
             "version none;",
             "notify explicit;",
@@ -80,15 +80,21 @@ fn a_spec_that_says_nothing_gets_an_authoritative_server() {
     has(
         &main,
         &[
-            "include \"/etc/bind/keys/rndc.key\";",
+            "include \"/etc/bind/keys/keys.conf\";",
             "include \"/etc/bind/named.conf.options\";",
-            "inet * port 9530 allow { localhost; } keys { \"bindery\"; };",
             "category queries { null; };",
+        ],
+    );
+    has(
+        &render(&conf).unwrap()["keys/keys.conf"],
+        &[
+            "include \"/etc/bind/keys/rndc.key\";",
+            "inet * port 9530 allow { localhost; } keys { \"bindery\"; };",
         ],
     );
     has_not(&main, "dnssec-policy");
     has_not(&main, "named.conf.zones");
-    let rndc = &render(&conf).unwrap()["rndc.conf"];
+    let rndc = &render(&conf).unwrap()["keys/rndc.conf"];
     has(rndc, &["default-key \"bindery\";", "default-port 9530;"]);
 }
 
@@ -122,7 +128,7 @@ primary:
             "forwarders { 192.0.2.53; 2001:db8::53; };",
             "listen-on port 5353 { 192.0.2.1; };",
             "listen-on-v6 port 5353 { none; };",
-            "allow-transfer { key \"bindery\"; \"partners\"; 192.0.2.7; };",
+            "allow-transfer { \"bindery-keys\"; \"partners\"; 192.0.2.7; };",
             "responses-per-second 20;",
             "window 5;",
             "slip 1;",
@@ -164,18 +170,15 @@ fn two_keys_are_valid_while_one_replaces_the_other() {
         key(KeySlot::Previous, "bindery-1"),
         key(KeySlot::Further(3), "Partner.example."),
     ];
-    let all = "{ key \"bindery-2\"; key \"bindery-1\"; key \"partner.example\"; };";
     let text = options(&conf);
+    let listed = ["allow-update", "allow-transfer"];
+    let listed = listed.map(|option| format!("{option} {{ \"bindery-keys\"; }};"));
+    has(&text, &listed.each_ref().map(String::as_str));
+    let files = render(&conf).expect("the keys have names");
     has(
-        &text,
+        &files["keys/keys.conf"],
         &[
-            &format!("allow-update {all}"),
-            &format!("allow-transfer {all}"),
-        ],
-    );
-    has(
-        &main_file(&conf),
-        &[
+            "acl \"bindery-keys\" { key \"bindery-2\"; key \"bindery-1\"; key \"partner.example\"; };",
             "include \"/etc/bind/keys/rndc.key\";",
             "include \"/etc/bind/keys/previous.key\";",
             "include \"/etc/bind/keys/further-3.key\";",
@@ -202,7 +205,7 @@ fn a_secondary_looks_often_and_is_told_with_the_key() {
     let lines = [
         "notify no;",
         "max-refresh-time 20;",
-        "allow-notify { key \"bindery\"; };",
+        "allow-notify { \"bindery-keys\"; };",
     ];
     has(&text, &lines);
 }

@@ -17,6 +17,9 @@ const LABEL_LEN_MAX: usize = 63;
 /// The words that name access lists of `named` itself.
 const BUILT_IN: [&str; 4] = ["any", "none", "localhost", "localnets"];
 
+/// The access list of ours.
+const OUR_LIST: &str = "bindery-keys";
+
 /// What may stand in a configuration: words of ours and values that were read. Nothing else implements it.
 pub(super) trait Value: Display {}
 
@@ -31,6 +34,7 @@ impl Value for AddressElement {}
 impl Value for Period {}
 impl Value for OurFile {}
 impl Value for &dyn Value {}
+impl Value for Box<dyn Value> {}
 
 /// A file whose place we chose.
 pub(super) struct OurFile(String);
@@ -65,7 +69,8 @@ pub(super) struct AclName(String);
 impl AclName {
     /// The name of a list that is being defined.
     pub(super) fn read(text: &str) -> Result<Self, String> {
-        if BUILT_IN.iter().any(|word| word.eq_ignore_ascii_case(text)) {
+        let mut taken = BUILT_IN.iter().chain([&OUR_LIST]);
+        if taken.any(|word| word.eq_ignore_ascii_case(text)) {
             return Err(format!(
                 "{} is a list of named's own: choose another name",
                 Shown(text)

@@ -50,6 +50,7 @@ pub(super) struct Bench {
     /// Who gives load balancers, where somebody does.
     pub(super) balancer: Option<FakeLoadBalancer>,
     process: Option<Process>,
+    since: tokio::time::Instant,
     _api: EmbeddedApi,
 }
 
@@ -64,6 +65,16 @@ struct Still;
 impl Clock for Still {
     fn now(&self) -> Moment {
         Moment(1_800_000_000)
+    }
+}
+
+/// A clock that goes with virtual time.
+struct Going(tokio::time::Instant);
+
+impl Clock for Going {
+    fn now(&self) -> Moment {
+        let passed = i64::try_from(self.0.elapsed().as_secs()).unwrap_or_default();
+        Moment(1_800_000_000 + passed)
     }
 }
 
@@ -144,6 +155,7 @@ impl Bench {
             pods: None,
             balancer: None,
             process: None,
+            since: tokio::time::Instant::now(),
             _api: api,
         }
     }
@@ -174,7 +186,7 @@ impl Bench {
                 client: self.seen.clone(),
                 engine: engine.clone(),
                 settings: ServerSettings::default(),
-                clock: Arc::new(Still),
+                clock: Arc::new(Going(self.since)),
                 replica: Replica::alone(),
                 ports: Arc::new(pods.clone()),
             };
@@ -382,7 +394,7 @@ impl Bench {
         let (group, version) = match kind {
             "DNSEndpoint" => ("externaldns.k8s.io", "v1alpha1"),
             "Beacon" => ("test.bindery.dev", "v1"),
-            "ConfigMap" | "Service" | "Pod" | "Node" => ("", "v1"),
+            "ConfigMap" | "Service" | "Pod" | "Node" | "Secret" => ("", "v1"),
             "EndpointSlice" => ("discovery.k8s.io", "v1"),
             _ => ("bindy.firestoned.io", "v1beta1"),
         };

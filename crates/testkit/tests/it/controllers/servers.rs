@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use bindery_core::Reason;
 use bindery_kube::{
-    Management, NewKey, PodAccess, PodKey, PodPlace, PodPorts, SecretText, Sidecar, Verdict,
+    KeyText, Management, PodAccess, PodKey, PodPlace, PodPorts, SecretText, Sidecar, SidecarAnswer,
+    Verdict,
 };
 use bindery_sources::clusters::{ConfigFiles, SidecarView};
 use bindery_testkit::{FakeNameServer, Faultless};
 use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
@@ -23,7 +25,7 @@ use super::bench::{Bench, name};
 pub(super) struct FakePods(Arc<Mutex<Pods>>);
 
 #[derive(Default)]
-struct Pods {
+pub(super) struct Pods {
     servers: BTreeMap<String, FakeNameServer>,
     /// Those that copy, by pod and by whom they copy from.
     copies: BTreeMap<(String, Vec<String>), FakeNameServer>,
@@ -33,14 +35,31 @@ struct Pods {
     unready: BTreeSet<String>,
     /// What named-checkconf says.
     refusal: Option<String>,
+    /// The fingerprints of the keys that each pod has loaded.
+    loaded: BTreeMap<String, Vec<String>>,
+    /// Whether pods do not load what their Secrets have.
+    pub(super) stays_loaded: bool,
+    /// Whether sidecars do not tell which keys are loaded, as bindcar.
+    pub(super) tells_nothing: bool,
+    /// Pods that were spoken to with a key that they did not have.
+    pub(super) refused: Vec<String>,
+    /// How many keys were made.
+    made: usize,
 }
 
 struct FakeSidecar(FakePods, String);
 
 impl Sidecar for FakeSidecar {
-    fn ask(&self) -> BoxFuture<'_, SidecarView> {
-        let said = self.0.lock().sidecars.get(&self.1).cloned();
-        Box::pin(std::future::ready(said.unwrap_or(SidecarView::Answers)))
+    fn ask(&self) -> BoxFuture<'_, SidecarAnswer> {
+        let pods = self.0.lock();
+        let said = pods.sidecars.get(&self.1).cloned();
+        let keys = pods.loaded.get(&self.1).cloned();
+        let keys = keys.filter(|_| !pods.tells_nothing);
+        drop(pods);
+        Box::pin(std::future::ready(SidecarAnswer {
+            view: said.unwrap_or(SidecarView::Answers),
+            keys,
+        }))
     }
 }
 
@@ -51,19 +70,21 @@ impl PodPorts for FakePods {
         Box::pin(std::future::ready(Ok(verdict)))
     }
 
-    fn make_key(&self, name: &str) -> NewKey {
-        NewKey {
-            key: PodKey {
-                name: name.to_owned(),
-                algorithm: "hmac-sha256".to_owned(),
-                secret: SecretText::new("c2VjcmV0".to_owned()),
-            },
-            file: SecretText::new(format!("key {name} {{ }};")),
-        }
+    fn make_key(&self, name: &str, algorithm: &str) -> Result<PodKey, String> {
+        let mut pods = self.lock();
+        pods.made += 1;
+        Ok(PodKey {
+            name: name.to_owned(),
+            algorithm: algorithm.to_owned(),
+            secret: SecretText::new(format!("secret-{}", pods.made)),
+        })
     }
 
-    fn key_file(&self, key: &PodKey) -> Result<SecretText, String> {
-        Ok(SecretText::new(format!("key {} {{ }};", key.name)))
+    fn key_file(&self, key: &PodKey) -> Result<KeyText, String> {
+        Ok(KeyText {
+            file: SecretText::new(format!("key {} {{ }};", key.name)),
+            fingerprint: fingerprint(&key.name, key.secret.expose()),
+        })
     }
 
     fn make_token(&self) -> SecretText {
@@ -72,6 +93,11 @@ impl PodPorts for FakePods {
 
     fn open(&self, place: &PodPlace) -> Result<PodAccess, String> {
         let mut pods = self.lock();
+        let used = fingerprint(&place.key.name, place.key.secret.expose());
+        let has = pods.loaded.get(&place.pod);
+        if has.is_some_and(|keys| !keys.contains(&used)) {
+            pods.refused.push(format!("{} {used}", place.pod));
+        }
         let primaries: Vec<FakeNameServer> = place
             .primaries
             .iter()
@@ -103,7 +129,7 @@ impl PodPorts for FakePods {
 }
 
 impl FakePods {
-    fn lock(&self) -> MutexGuard<'_, Pods> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Pods> {
         self.0.lock().expect("nobody panics under the lock")
     }
 
@@ -159,7 +185,32 @@ impl FakePods {
                 let made = pods.create(&PostParams::default(), &pod).await;
                 made.expect("the pod is valid");
             }
+            self.load_keys(client, (namespace, set_name), &pod_name)
+                .await;
             self.run_pod(&pods, namespace, &pod_name).await;
+        }
+    }
+
+    /// A pod has what its Secret has.
+    async fn load_keys(&self, client: &Client, (namespace, set): (&str, &str), pod: &str) {
+        let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+        let found = secrets.get_opt(&format!("{set}-rndc-key")).await;
+        let Some(data) = found.ok().flatten().and_then(|secret| secret.data) else {
+            return;
+        };
+        let text = |name: String| {
+            let bytes = data.get(&name)?;
+            String::from_utf8(bytes.0.clone()).ok()
+        };
+        let key = |prefix: &str| {
+            let (name, secret) = (format!("{prefix}key-name"), format!("{prefix}secret"));
+            Some(fingerprint(&text(name)?, &text(secret)?))
+        };
+        let keys = ["", "next-", "previous-"].into_iter().filter_map(key);
+        let mut pods = self.lock();
+        if !pods.stays_loaded {
+            pods.loaded
+                .insert(format!("{namespace}/{pod}"), keys.collect());
         }
     }
 
@@ -182,6 +233,10 @@ impl FakePods {
     }
 }
 
+fn fingerprint(name: &str, secret: &str) -> String {
+    format!("{name}/{secret}")
+}
+
 fn resource(group: &str, kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind))
 }
@@ -200,7 +255,7 @@ spec:
   secondary: {replicas: 1}
 ";
 
-const CLUSTER: &str = "
+pub(super) const CLUSTER: &str = "
 apiVersion: bindy.firestoned.io/v1beta1
 kind: Bind9Cluster
 metadata: {name: prod, namespace: default}
@@ -222,7 +277,7 @@ spec:
     )
 }
 
-async fn bench() -> (Bench, FakePods) {
+pub(super) async fn bench() -> (Bench, FakePods) {
     let mut bench = Bench::stopped(Management::Managed).await;
     let pods = FakePods::default();
     bench.pods = Some(pods.clone());
@@ -230,7 +285,7 @@ async fn bench() -> (Bench, FakePods) {
     (bench, pods)
 }
 
-const CLUSTER_TARGET: &str = "Bind9Cluster/prod";
+pub(super) const CLUSTER_TARGET: &str = "Bind9Cluster/prod";
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_wide_declaration_becomes_pods_that_serve_a_zone() {
