@@ -347,6 +347,11 @@ impl ServerContext {
         }
     }
 
+    /// Its instance goes, and its keys with it.
+    fn forget(&self, place: &ObjectPlace) {
+        self.secrets().remove(place);
+    }
+
     /// A Secret of ours as it was last seen.
     fn remembered(&self, place: &ObjectPlace) -> Option<Arc<DynamicObject>> {
         self.secrets().get(place).cloned()

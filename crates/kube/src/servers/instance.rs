@@ -241,6 +241,7 @@ async fn hold(shared: &ServerContext, observed: &Observed) -> Result<(), ApiErro
 async fn leave(shared: &ServerContext, observed: &Observed) -> Result<Requeue, ApiError> {
     fleet::set_member(shared, &observed.place, None);
     shared.probes.set(&observed.place, Vec::new());
+    shared.forget(&observed.key_work().place);
     drop_finalizer(shared, Sort::Instance, &observed.object, INSTANCE_FINALIZER).await?;
     Ok(Requeue::OnChange)
 }

@@ -121,7 +121,7 @@ async fn make(
     further: &[PodKey],
 ) -> Result<Result<(), String>, ApiError> {
     if let Some(lost) = shared.remembered(&work.place) {
-        secret::restore(shared, &work.place, &lost).await?;
+        secret::restore(shared, &work.place, &lost, work.metadata.clone()).await?;
         return Ok(Ok(()));
     }
     let key = match given {
@@ -436,8 +436,13 @@ async fn ensure_transfer_key(shared: &ServerContext, namespace: &str) -> Result<
         shared.remember(&place, &known);
         return Ok(());
     }
+    let labels = BTreeMap::from([(PART_OF_LABEL.to_owned(), PART_OF.to_owned())]);
+    let metadata = ObjectMeta {
+        labels: Some(labels),
+        ..ObjectMeta::default()
+    };
     if let Some(lost) = shared.remembered(&place) {
-        return secret::restore(shared, &place, &lost).await;
+        return secret::restore(shared, &place, &lost, metadata).await;
     }
     let key = shared.ports.make_key(TRANSFER_KEY, ALGORITHM_DEFAULT);
     let key = key.expect("the name and the algorithm are ours");
@@ -445,11 +450,6 @@ async fn ensure_transfer_key(shared: &ServerContext, namespace: &str) -> Result<
     let text = text.expect("a key that was just made is one");
     let mut fields = secret::of_key("", &key);
     fields.insert("transfer.key".to_owned(), text.file);
-    let labels = BTreeMap::from([(PART_OF_LABEL.to_owned(), PART_OF.to_owned())]);
-    let metadata = ObjectMeta {
-        labels: Some(labels),
-        ..ObjectMeta::default()
-    };
     secret::create_at(shared, &place, metadata, (fields, "Opaque")).await
 }
 

@@ -289,11 +289,13 @@ pub(super) async fn create_at(
     put(shared, place, &secret).await
 }
 
-/// Makes a Secret that somebody deleted as it was: whoever has its keys goes on with them.
+/// Makes a Secret that somebody deleted as it was: whoever has its keys goes on with them. The metadata says whose
+/// it is now: one that named an owner of before would be collected with that owner at once.
 pub(super) async fn restore(
     shared: &ServerContext,
     place: &ObjectPlace,
     lost: &DynamicObject,
+    metadata: ObjectMeta,
 ) -> Result<(), ApiError> {
     let mut secret = lost.clone();
     secret.metadata = ObjectMeta {
@@ -301,8 +303,7 @@ pub(super) async fn restore(
         namespace: lost.metadata.namespace.clone(),
         labels: lost.metadata.labels.clone(),
         annotations: lost.metadata.annotations.clone(),
-        owner_references: lost.metadata.owner_references.clone(),
-        ..ObjectMeta::default()
+        ..metadata
     };
     tracing::warn!(namespace = %place.namespace, secret = %place.name, "a Secret is gone and made again as it was");
     put(shared, place, &secret).await

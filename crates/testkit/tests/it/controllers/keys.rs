@@ -170,6 +170,24 @@ async fn secrets_that_somebody_deletes_are_made_again_as_they_were() {
     until_key(&bench, "bindy-operator").await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_secret_of_an_instance_that_is_made_again_is_its_own() {
+    let (bench, _) = bench().await;
+    bench.create(CLUSTER).await;
+    bench.until(CLUSTER_TARGET, "Ready", "+AllReady").await;
+    let owner = async || -> Option<String> {
+        let known = secret(&bench, SECRET).await?;
+        Some(known.metadata.owner_references?.first()?.uid.clone())
+    };
+    let before = owner().await.expect("it has an owner");
+    bench.delete(INSTANCE).await;
+    let others = async || owner().await.filter(|now| *now != before);
+    let after = poll(others).await.expect("it has another owner");
+    // It stays: nobody collects it with the instance of before.
+    bench.until(CLUSTER_TARGET, "Ready", "+AllReady").await;
+    assert_eq!(owner().await, Some(after));
+}
+
 fn given(name: &str, key: &str, secret: &str) -> String {
     format!(
         "
