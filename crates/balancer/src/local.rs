@@ -59,12 +59,6 @@ impl LocalBalancer {
         }
     }
 
-    /// What the author of a balancer should know although it works.
-    #[must_use]
-    pub fn notice(&self, key: &BalancerKey) -> Option<(Reason, String)> {
-        self.with(|book| book.notice(key))
-    }
-
     fn with<T>(&self, work: impl FnOnce(&mut Book) -> T) -> T {
         work(&mut self.book.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -149,6 +143,10 @@ impl LoadBalancer for LocalBalancer {
             balancers_max: BALANCERS_MAX,
             ..BalancerLimits::default()
         }
+    }
+
+    fn notice(&self, key: &BalancerKey) -> Option<(Reason, String)> {
+        self.with(|book| book.notice(key))
     }
 
     fn problems(&self, spec: &BalancerSpec) -> Vec<Problem> {

@@ -14,7 +14,7 @@ pub use self::{
 use std::{collections::BTreeMap, net::IpAddr};
 
 use bindery_core::{
-    Fault, FaultKind, Problem,
+    Fault, FaultKind, Problem, Reason,
     balancers::{
         AddressChange, AddressOutcome, BalancerKey, BalancerLimits, BalancerSpec, Frontage,
         Holdings,
@@ -48,6 +48,11 @@ pub trait LoadBalancer: Send + Sync + 'static {
     /// nobody.
     fn problems(&self, _spec: &BalancerSpec) -> Vec<Problem> {
         Vec::new()
+    }
+
+    /// What the author of a balancer should know about its addresses, whether it has some or none. Asks nobody.
+    fn notice(&self, _key: &BalancerKey) -> Option<(Reason, String)> {
+        None
     }
 
     /// Takes note, once and before the first [`Self::ensure`], of the addresses that balancers had when

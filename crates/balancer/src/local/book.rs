@@ -67,12 +67,11 @@ impl Book {
             .collect()
     }
 
-    /// What its author should know although the balancer has addresses.
+    /// What its author should know about the addresses of a balancer.
     pub(super) fn notice(&self, key: &BalancerKey) -> Option<(Reason, String)> {
         let allocation = self.pools.allocation(key)?;
         let problem = allocation.problem.as_ref()?;
-        let has_some = !allocation.addresses.is_empty();
-        has_some.then(|| (problem.reason(), problem.to_string()))
+        Some((problem.reason(), problem.to_string()))
     }
 
     /// Keeps the addresses that balancers had for them, and begins to give out others.

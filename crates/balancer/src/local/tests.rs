@@ -291,9 +291,13 @@ async fn a_new_process_keeps_what_the_data_plane_forwards_and_who_has_which_addr
 }
 
 #[tokio::test]
-async fn what_an_author_should_know_is_told_although_it_works() {
+async fn what_an_author_should_know_is_told_with_its_reason() {
     let plane = Arc::new(Kept::default());
-    let provider = provider(&plane, &["192.0.2.0/24"]);
+    let provider = provider(&plane, &[]);
+    address(&provider, "one").await.expect_err("there is none");
+    let (reason, _) = provider.notice(&key("one")).expect("it is told");
+    assert_eq!(reason, Reason::NoAddressPool);
+    provider.set_pools(pools(&["192.0.2.0/24"]));
     address(&provider, "one").await.expect("an address");
     assert_eq!(provider.notice(&key("one")), None);
     provider.set_pools(pools(&["198.51.100.0/24"]));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bindery_core::Reason;
 use bindery_core::balancers::{BalancerDeclaration, BalancerReport};
 use bindery_core::tracker::Phase;
 use bindery_engine::work::Requeue;
@@ -21,6 +22,8 @@ pub(super) struct ObservedService {
     pub(super) view: ServiceView,
     pub(super) problems: Vec<ServiceProblem>,
     pub(super) report: Option<BalancerReport>,
+    /// What the provider says about its addresses.
+    pub(super) notice: Option<(Reason, String)>,
     is_retired: bool,
 }
 
@@ -144,12 +147,14 @@ fn observe(shared: &BalancerContext, place: &BalancerObject) -> Option<ObservedS
         ServiceWish::Leave | ServiceWish::Nothing => Vec::new(),
     };
     let report = service.report.clone();
+    let notice = shared.provider.notice(&view.key);
     Some(ObservedService {
         object: Arc::clone(&service.object),
         view,
         problems,
         // What nobody told of since it was declared again is no news.
         report: report.filter(|one| one.phase != Phase::Gone || service.is_retired),
+        notice,
         is_retired: service.is_retired,
     })
 }

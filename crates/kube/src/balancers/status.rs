@@ -141,10 +141,13 @@ fn said(observed: &ObservedService) -> Option<Said> {
         return no(Reason::Pending, message);
     };
     if let Some(fault) = &report.fault {
-        let reason = if fault.kind.is_terminal() {
-            Reason::Invalid
-        } else {
-            Reason::Failed
+        // The address that it lacks has a name of its own.
+        let lacks = observed.notice.as_ref();
+        let lacks = lacks.filter(|(_, text)| *text == fault.message);
+        let reason = match lacks {
+            Some((reason, _)) => *reason,
+            None if fault.kind.is_terminal() => Reason::Invalid,
+            None => Reason::Failed,
         };
         return no(reason, fault.message.clone());
     }
@@ -157,6 +160,10 @@ fn said(observed: &ObservedService) -> Option<Said> {
         "traffic is forwarded"
     };
     let (mut message, mut reason) = (traffic.to_owned(), Reason::Programmed);
+    if let Some((notice, text)) = &observed.notice {
+        reason = *notice;
+        message = format!("{message}; {text}");
+    }
     if let (Some((address, fault)), len) = (report.refused.0.first(), report.refused.1) {
         reason = Reason::PartiallyProgrammed;
         message = format!("{message}; {len} endpoints are refused, such as {address}: {fault}");
