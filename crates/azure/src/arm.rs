@@ -214,19 +214,29 @@ impl Arm {
         format!("{}{path}?api-version={API_VERSION}", self.base)
     }
 
-    /// Whether an address that Azure gave is Azure's: the host of the resource manager, or one beneath it.
+    /// Whether an address that Azure gave is Azure's.
     fn is_azure(&self, url: &str) -> bool {
-        let (Ok(base), Ok(url)) = (self.base.parse::<Uri>(), url.parse::<Uri>()) else {
-            return false;
-        };
-        let (Some(known), Some(host)) = (base.host(), url.host()) else {
-            return false;
-        };
-        let host = host.to_ascii_lowercase();
-        let known = known.to_ascii_lowercase();
-        let is_host = host == known || host.ends_with(&format!(".{known}"));
-        is_host && base.scheme() == url.scheme() && base.port_u16() == url.port_u16()
+        is_beneath(&self.base, url)
     }
+}
+
+/// Whether an address is at the host of another one, or at a host beneath it, by the same protocol and port.
+fn is_beneath(base: &str, url: &str) -> bool {
+    let place = |text: &str| {
+        let uri = text.parse::<Uri>().ok()?;
+        let scheme = uri.scheme_str()?.to_owned();
+        // Azure writes the usual port out at times.
+        let usual = if scheme == "https" { 443 } else { 80 };
+        let port = uri.port_u16().unwrap_or(usual);
+        Some((scheme, port, uri.host()?.to_ascii_lowercase()))
+    };
+    let (Some((scheme, port, known)), Some((other_scheme, other_port, host))) =
+        (place(base), place(url))
+    else {
+        return false;
+    };
+    let is_host = host == known || host.ends_with(&format!(".{known}"));
+    is_host && scheme == other_scheme && port == other_port
 }
 
 fn request(
@@ -332,4 +342,26 @@ fn last(path: &str) -> &str {
     let network = "/providers/Microsoft.Network/";
     path.find(network)
         .map_or(path, |at| &path[at + network.len()..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_shown_to_azure_only() {
+        let base = "https://management.azure.com";
+        for (url, is_shown) in [
+            ("https://management.azure.com/subscriptions", true),
+            ("https://MANAGEMENT.azure.com:443/subscriptions", true),
+            ("https://eastus2.management.azure.com/x", true),
+            ("http://management.azure.com/x", false),
+            ("https://management.azure.com:8443/x", false),
+            ("https://management.azure.com.example/x", false),
+            ("https://example.com/?management.azure.com", false),
+            ("/subscriptions", false),
+        ] {
+            assert_eq!(is_beneath(base, url), is_shown, "{url}");
+        }
+    }
 }

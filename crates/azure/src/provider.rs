@@ -45,7 +45,7 @@ struct Known {
     /// Its services by name, as they were last read or written.
     services: BTreeMap<String, GatewayService>,
     /// What others have at addresses.
-    foreign: ForeignServices,
+    foreign: Arc<ForeignServices>,
     /// Services that were written while everything is read, so that the read says nothing of them.
     disturbed: Option<BTreeSet<String>>,
 }
@@ -204,14 +204,14 @@ impl AzureBalancer {
         &self,
         changes: &[AddressChange],
     ) -> Result<Vec<AddressOutcome>, Fault> {
-        let (ready, foreign): (Vec<bool>, ForeignServices) = {
+        let (ready, foreign): (Vec<bool>, Arc<ForeignServices>) = {
             let known = self.known();
             let is_ready = |change: &AddressChange| {
                 let mut wanted = change.wanted.iter();
                 wanted.all(|one| known.services.contains_key(&service_name(&one.balancer)))
             };
             let ready = changes.iter().map(is_ready).collect();
-            (ready, known.foreign.clone())
+            (ready, Arc::clone(&known.foreign))
         };
         let marked = || changes.iter().zip(&ready);
         let sent: Vec<AddressChange> = marked()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The version of every request.
 pub(crate) const API_VERSION: &str = "2025-05-01";
@@ -19,9 +19,9 @@ pub(crate) struct ArmResource<P> {
     pub(crate) name: String,
     #[serde(default)]
     pub(crate) location: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) sku: Sku,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) tags: Tags,
     #[serde(default)]
     pub(crate) properties: P,
@@ -73,11 +73,23 @@ pub(crate) struct PublicIpProperties {
 pub(crate) struct LoadBalancerProperties {
     #[serde(default)]
     pub(crate) scope: String,
-    #[serde(rename = "frontendIPConfigurations", default)]
+    #[serde(
+        rename = "frontendIPConfigurations",
+        default,
+        deserialize_with = "or_default"
+    )]
     pub(crate) frontends: Vec<ArmPart<FrontendProperties>>,
-    #[serde(rename = "backendAddressPools", default)]
+    #[serde(
+        rename = "backendAddressPools",
+        default,
+        deserialize_with = "or_default"
+    )]
     pub(crate) pools: Vec<ArmPart<EmptyProperties>>,
-    #[serde(rename = "loadBalancingRules", default)]
+    #[serde(
+        rename = "loadBalancingRules",
+        default,
+        deserialize_with = "or_default"
+    )]
     pub(crate) rules: Vec<ArmPart<RuleProperties>>,
     #[serde(
         rename = "provisioningState",
@@ -92,7 +104,7 @@ pub(crate) struct EmptyProperties {}
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FrontendProperties {
-    #[serde(rename = "publicIPAddress", default)]
+    #[serde(rename = "publicIPAddress", default, deserialize_with = "or_default")]
     pub(crate) public_ip: Reference,
 }
 
@@ -116,9 +128,13 @@ pub(crate) struct NatGatewayProperties {
     /// Written as `null` where there is none: a field that is left out stays as it is.
     #[serde(rename = "serviceGateway", default)]
     pub(crate) gateway: Option<Reference>,
-    #[serde(rename = "publicIpAddresses", default)]
+    #[serde(rename = "publicIpAddresses", default, deserialize_with = "or_default")]
     pub(crate) public_ips: Vec<Reference>,
-    #[serde(rename = "publicIpAddressesV6", default)]
+    #[serde(
+        rename = "publicIpAddressesV6",
+        default,
+        deserialize_with = "or_default"
+    )]
     pub(crate) public_ips_v6: Vec<Reference>,
     #[serde(
         rename = "provisioningState",
@@ -148,6 +164,7 @@ pub(crate) struct GatewayServiceProperties {
     pub(crate) is_default: bool,
     pub(crate) service_type: String,
     /// Written also where it is empty: that takes the pools away.
+    #[serde(deserialize_with = "or_default")]
     pub(crate) load_balancer_backend_pools: Vec<PoolReference>,
     /// Written as `null` where there is none: a field that is left out stays as it is.
     pub(crate) public_nat_gateway_id: Option<String>,
@@ -159,13 +176,13 @@ pub(crate) struct PoolReference {
     pub(crate) id: String,
     #[serde(default)]
     pub(crate) name: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) properties: PoolProperties,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PoolProperties {
-    #[serde(rename = "virtualNetwork", default)]
+    #[serde(rename = "virtualNetwork", default, deserialize_with = "or_default")]
     pub(crate) network: Reference,
 }
 
@@ -199,6 +216,7 @@ pub(crate) struct LocationEntry {
     pub(crate) address_location: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) address_update_action: String,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) addresses: Vec<AddressEntry>,
 }
 
@@ -207,6 +225,7 @@ pub(crate) struct LocationEntry {
 #[serde(default)]
 pub(crate) struct AddressEntry {
     pub(crate) address: String,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) services: Vec<String>,
 }
 
@@ -277,5 +296,38 @@ impl ArmProgress {
         } else {
             Self::UnderWay
         }
+    }
+}
+
+/// Azure writes `null` at times where there is nothing.
+fn or_default<'de, D, T>(value: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::<T>::deserialize(value).map(Option::unwrap_or_default)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nulls_are_read_as_nothing_and_written_where_they_count() {
+        let text = r#"{"name":"a","properties":{"loadBalancerBackendPools":null,"publicNatGatewayId":null}}"#;
+        let service: GatewayService = serde_json::from_str(text).expect("it is read");
+        let written = serde_json::to_value(&service).expect("it is written");
+        let wanted = serde_json::json!({"name": "a", "properties": {
+            "serviceType": "", "loadBalancerBackendPools": [], "publicNatGatewayId": null,
+        }});
+        assert_eq!(written, wanted);
+        let text = r#"{"addressLocation":"192.0.2.1","addresses":null}"#;
+        let entry: LocationEntry = serde_json::from_str(text).expect("it is read");
+        assert!(entry.addresses.is_empty());
+        let text = r#"{"name":"n","tags":null,"properties":{"publicIpAddresses":null}}"#;
+        let gateway: NatGateway = serde_json::from_str(text).expect("it is read");
+        let written = serde_json::to_value(&gateway.properties).expect("it is written");
+        // What is left out stays as it is, so that a link is taken away in words.
+        assert_eq!(written["serviceGateway"], serde_json::Value::Null);
     }
 }

@@ -2,18 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use bindery_core::Fault;
 use bindery_core::balancers::{BalancerKey, Binding, Bindings, Frontage, HeldBalancer, Holdings};
 use futures::try_join;
+use serde::Deserialize as _;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::{AzureBalancer, Known, address, egress, inbound};
+use crate::failure::malformed;
 use crate::gateway::ForeignServices;
 use crate::names::{Names, SPEC_TAG, owner, service_name, tag};
 use crate::settings::AzureSettings;
 use crate::shape::{inbound_service, is_registered, outbound_service};
 use crate::wire::{
-    ArmResource, AzureLoadBalancer, GatewayService, LocationEntry, NatGateway, PublicIp,
+    ArmResource, AzureLoadBalancer, GatewayService, LoadBalancerProperties, LocationEntry,
+    NatGateway, NatGatewayProperties, PublicIp, PublicIpProperties, Tags,
 };
 
 /// Everything that stands for one balancer.
@@ -34,21 +40,21 @@ impl AzureBalancer {
             self.settings.path("natGateways"),
         ];
         let (ips, balancers, gateways, services, locations) = try_join!(
-            self.arm.fetch_list::<PublicIp>(&lists[0]),
-            self.arm.fetch_list::<AzureLoadBalancer>(&lists[1]),
-            self.arm.fetch_list::<NatGateway>(&lists[2]),
+            self.arm.fetch_list::<Value>(&lists[0]),
+            self.arm.fetch_list::<Value>(&lists[1]),
+            self.arm.fetch_list::<Value>(&lists[2]),
             self.gateway.fetch_services(),
             self.gateway.fetch_locations(),
         )?;
         let mut standing: BTreeMap<BalancerKey, Standing> = BTreeMap::new();
-        for (key, one) in self.own(ips) {
+        for (key, one) in self.own::<PublicIpProperties>(ips)? {
             let ips = &mut standing.entry(key).or_default().ips;
             ips.insert(one.id.to_ascii_lowercase(), one);
         }
-        for (key, one) in self.own(balancers) {
+        for (key, one) in self.own::<LoadBalancerProperties>(balancers)? {
             standing.entry(key).or_default().balancer = Some(one);
         }
-        for (key, one) in self.own(gateways) {
+        for (key, one) in self.own::<NatGatewayProperties>(gateways)? {
             standing.entry(key).or_default().gateway = Some(one);
         }
         let services = services
@@ -74,15 +80,23 @@ impl AzureBalancer {
         })
     }
 
-    /// Those of this cluster.
-    fn own<P>(
+    /// Those of this cluster. What others have may be of a kind that nobody here knows.
+    fn own<P: DeserializeOwned + Default>(
         &self,
-        all: Vec<ArmResource<P>>,
-    ) -> impl Iterator<Item = (BalancerKey, ArmResource<P>)> {
-        all.into_iter().filter_map(|one| {
-            let key = owner(&self.settings.cluster, &one.name, &one.tags)?;
-            Some((key, one))
-        })
+        all: Vec<Value>,
+    ) -> Result<Vec<(BalancerKey, ArmResource<P>)>, Fault> {
+        let mut own = Vec::new();
+        for one in all {
+            let tags = Tags::deserialize(&one["tags"]).unwrap_or_default();
+            let name = one["name"].as_str().unwrap_or_default();
+            let Some(key) = owner(&self.settings.cluster, name, &tags) else {
+                continue;
+            };
+            let what = format!("reading {name}");
+            let read = ArmResource::deserialize(one).map_err(|error| malformed(&what, &error))?;
+            own.push((key, read));
+        }
+        Ok(own)
     }
 }
 
@@ -104,7 +118,7 @@ impl Known {
             let has_pool = !properties.load_balancer_backend_pools.is_empty();
             has_pool || properties.public_nat_gateway_id.is_some()
         });
-        self.foreign = foreign;
+        self.foreign = Arc::new(foreign);
     }
 }
 

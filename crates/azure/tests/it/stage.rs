@@ -178,6 +178,11 @@ fn foreign_resources() -> BTreeMap<String, Value> {
             lower("publicIPAddresses/default-natgw-pip"),
             resource("default-natgw-pip", json!({})),
         ),
+        // Of a kind that nobody here knows.
+        (
+            lower("loadBalancers/odd"),
+            json!({"name": "odd", "tags": null, "properties": {"loadBalancingRules": 7}}),
+        ),
         (
             lower("publicIPAddresses/stray-pip"),
             resource("stray-pip", json!({})),
