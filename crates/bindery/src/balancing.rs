@@ -7,7 +7,7 @@ use bindery_balancer::{
     DataPlane, LocalBalancer, Nftables, NftablesSettings, Proxy, ProxyLimits, ProxyTasks,
 };
 use bindery_core::balancers::BalancerTimes;
-use bindery_engine::balancing::BalancerEngine;
+use bindery_engine::balancing::{BalancerEngine, LoadBalancer};
 use bindery_engine::supervisor::Supervisor;
 use bindery_kube::{BalancerControllers, BalancersHandle, PoolController, Replica};
 use bindery_sources::balancers::BalancerClass;
@@ -38,6 +38,7 @@ impl LocalBalancing {
     pub(crate) async fn open(choice: BalancerChoice, takes_unnamed: bool) -> Result<Option<Self>> {
         let plane = match choice {
             BalancerChoice::Off => return Ok(None),
+            BalancerChoice::Azure => bail!("--load-balancer azure is for bindery run"),
             BalancerChoice::Proxy => None,
             BalancerChoice::Nftables => Some(nftables().await?),
             // On one machine everybody may try it, with loopback addresses; in a cluster traffic is not to stop
@@ -74,11 +75,6 @@ impl LocalBalancing {
         if let Some(tasks) = self.tasks {
             work.spawn("proxy", tasks.run(stop.clone()));
         }
-        let fence = replica.fence.clone();
-        let provider = Arc::<LocalBalancer>::clone(&self.provider);
-        let (engine, running) =
-            BalancerEngine::start(provider, BalancerTimes::default(), fence, &stop);
-        work.spawn("balancer engine", running);
         let pools = PoolController {
             client: client.clone(),
             keeper: Arc::<LocalBalancer>::clone(&self.provider),
@@ -87,23 +83,38 @@ impl LocalBalancing {
         };
         let (name, task) = pools.start(&stop);
         work.spawn(name, task);
-        let controllers = BalancerControllers {
-            client: client.clone(),
-            engine,
-            provider: self.provider,
-            class: BalancerClass {
-                name: CLASS.into(),
-                takes_unnamed: self.takes_unnamed,
-            },
-            clock: Arc::new(TimeOfDay),
-            replica: replica.clone(),
-        };
-        let (handle, tasks) = controllers.start(&stop);
-        for (name, task) in tasks {
-            work.spawn(name, task);
-        }
-        handle
+        start_controllers(self.provider, self.takes_unnamed, (client, replica), work)
     }
+}
+
+/// Starts an engine of a provider, and the controllers that declare to it.
+pub(crate) fn start_controllers(
+    provider: Arc<dyn LoadBalancer>,
+    takes_unnamed: bool,
+    (client, replica): (&Client, &Replica),
+    work: &mut Supervisor,
+) -> BalancersHandle {
+    let stop = work.stop_token();
+    let fence = replica.fence.clone();
+    let times = BalancerTimes::default();
+    let (engine, running) = BalancerEngine::start(Arc::clone(&provider), times, fence, &stop);
+    work.spawn("balancer engine", running);
+    let controllers = BalancerControllers {
+        client: client.clone(),
+        engine,
+        provider,
+        class: BalancerClass {
+            name: CLASS.into(),
+            takes_unnamed,
+        },
+        clock: Arc::new(TimeOfDay),
+        replica: replica.clone(),
+    };
+    let (handle, tasks) = controllers.start(&stop);
+    for (name, task) in tasks {
+        work.spawn(name, task);
+    }
+    handle
 }
 
 /// The data plane of the kernel, if it can be used.

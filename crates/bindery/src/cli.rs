@@ -203,6 +203,9 @@ pub(crate) enum BalancerChoice {
     Nftables,
     /// Sockets of Bindery, without privileges
     Proxy,
+    /// Load balancers and NAT gateways of Azure, through a Service Gateway (with `run` and --azure-config); Services
+    /// without a class get them
+    Azure,
     /// Nothing: Services are left to others
     Off,
 }
@@ -332,7 +335,7 @@ pub(crate) struct RunFlags {
     pub(crate) image: String,
 
     /// What gives Services of class bindery.dev/lb an address of an AddressPool and forwards their traffic, on
-    /// the machine where Bindery runs
+    /// the machine where Bindery runs; or Azure
     #[arg(
         long,
         value_enum,
@@ -341,6 +344,15 @@ pub(crate) struct RunFlags {
         hide_env_values = true
     )]
     pub(crate) load_balancer: BalancerChoice,
+
+    /// YAML file that says which subscription, resource group and Service Gateway of Azure are used, and by whom
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "BINDERY_AZURE_CONFIG",
+        hide_env_values = true
+    )]
+    pub(crate) azure_config: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) election: ElectionFlags,

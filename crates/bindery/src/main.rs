@@ -13,6 +13,7 @@ mod log;
 mod stop;
 mod surroundings;
 
+mod azure;
 mod balancing;
 mod banner;
 mod data;

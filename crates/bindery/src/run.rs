@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
 use bindery_engine::supervisor::Supervisor;
-use bindery_kube::ServerSettings;
+use bindery_kube::{BalancersHandle, Replica, ServerSettings};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
 
+use crate::azure::AzureBalancing;
 use crate::balancing::LocalBalancing;
-use crate::cli::RunFlags;
+use crate::cli::{BalancerChoice, RunFlags};
 use crate::election::{ElectionReport, Part};
 use crate::servers::{Connections, ServerSource, ServersKeeper, ServersReading, read_settled};
 use crate::stop::Signals;
@@ -59,8 +60,7 @@ async fn start(flags: &RunFlags, stop: CancellationToken) -> Result<Started> {
         scratch: surroundings::scratch_folder(),
         replica: part.replica.clone(),
     };
-    let balancing = LocalBalancing::open(flags.load_balancer, false).await?;
-    let balancers = balancing.map(|balancing| balancing.start(&client, &part.replica, &mut work));
+    let balancers = start_balancers(flags, &client, &part.replica, &mut work).await?;
     let servers = found.values().flatten();
     let servers: Vec<String> = servers.map(|one| one.info.address.to_string()).collect();
     let (sources, engine) = control::start(wanted, std::future::ready(0), &mut work);
@@ -91,6 +91,21 @@ async fn start(flags: &RunFlags, stop: CancellationToken) -> Result<Started> {
         "bindery runs"
     );
     Ok((base, work, election))
+}
+
+/// What gives Services addresses, where something is to.
+async fn start_balancers(
+    flags: &RunFlags,
+    client: &Client,
+    replica: &Replica,
+    work: &mut Supervisor,
+) -> Result<Option<BalancersHandle>> {
+    if flags.load_balancer == BalancerChoice::Azure {
+        let balancing = AzureBalancing::open(flags.azure_config.as_deref())?;
+        return Ok(Some(balancing.start(client, replica, work)));
+    }
+    let balancing = LocalBalancing::open(flags.load_balancer, false).await?;
+    Ok(balancing.map(|balancing| balancing.start(client, replica, work)))
 }
 
 /// This process's part among others. One that uses the service account of its pod is in a cluster.

@@ -44,8 +44,9 @@ Examples:
 The steps are: the object, what it claims, its zone, what is written down in it, the zone's servers,
 and what is served. Each has a check mark where it is done, an exclamation mark where it is done for
 a part of the object only, a cross where it stops, and a dash where it is not reached. Of a Service
-with a load balancer they are: the Service, its validation, its address, its balancer, its endpoints,
-its name, and how that is in DNS. Kinds are spelled as for kubectl: arecord, arecords, a. Nothing is written.
+with a load balancer they are: the Service, its validation, its address, its balancer, its
+endpoints, its name, and how that is in DNS. Kinds are spelled as for kubectl: arecord, arecords, a.
+Nothing is written.
 
 Exit codes:
   0  the object was found
