@@ -176,8 +176,28 @@ impl Observed {
             spec: &self.spec,
             place: ObjectPlace::new(&self.place.namespace, &secret),
             metadata: secret_metadata(self),
+            co_owner: self.co_owner(),
             further: further.map_or(&[], |cluster| &cluster.config.rndc_secret_refs),
             pods: pods.map(|pod| ObjectPlace::of(pod)).collect(),
+        }
+    }
+
+    /// Who shares the key of copying with the rest of the namespace.
+    fn co_owner(&self) -> OwnerReference {
+        let Some(cluster) = &self.cluster else {
+            return OwnerReference {
+                controller: None,
+                block_owner_deletion: None,
+                ..owner(self)
+            };
+        };
+        let metadata = &cluster.object.metadata;
+        OwnerReference {
+            api_version: "bindy.firestoned.io/v1beta1".to_owned(),
+            kind: "Bind9Cluster".to_owned(),
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            ..OwnerReference::default()
         }
     }
 
@@ -320,15 +340,20 @@ fn secret_metadata(observed: &Observed) -> ObjectMeta {
     ]);
     ObjectMeta {
         labels: Some(labels),
-        owner_references: Some(vec![OwnerReference {
-            api_version: "bindy.firestoned.io/v1beta1".to_owned(),
-            kind: "Bind9Instance".to_owned(),
-            name: observed.place.name.to_string(),
-            uid: observed.uid().to_owned(),
-            controller: Some(true),
-            block_owner_deletion: Some(true),
-        }]),
+        owner_references: Some(vec![owner(observed)]),
         ..ObjectMeta::default()
+    }
+}
+
+/// The instance as the owner of what it makes.
+fn owner(observed: &Observed) -> OwnerReference {
+    OwnerReference {
+        api_version: "bindy.firestoned.io/v1beta1".to_owned(),
+        kind: "Bind9Instance".to_owned(),
+        name: observed.place.name.to_string(),
+        uid: observed.uid().to_owned(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
     }
 }
 

@@ -15,12 +15,14 @@ use bindery_sources::clusters::{
     KEY_NAME, KeyFacts, KeyRing, KeyStep, KeyWish, OtherKey, PART_OF, PART_OF_LABEL, RingKey, Said,
     TRANSFER_KEY, TRANSFER_SECRET, given_secret, rotation_period,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
+use serde_json::json;
 
 use super::api::ApiError;
 use super::store::{ObjectPlace, Sort};
-use super::{PodKey, SecretText, ServerContext};
+use super::{PodKey, SecretText, ServerContext, watching};
 
 pub(super) use given::GivenKeys;
 pub(super) use secret::{InstanceKeys, read};
@@ -43,6 +45,8 @@ pub(super) struct KeyWork<'a> {
     pub(super) place: ObjectPlace,
     /// What its Secret is to carry.
     pub(super) metadata: ObjectMeta,
+    /// Who shares the key of copying: its cluster, else itself.
+    pub(super) co_owner: OwnerReference,
     /// Keys of others that may change records, as its cluster names them.
     pub(super) further: &'a [RndcSecretRef],
     pub(super) pods: Vec<ObjectPlace>,
@@ -64,7 +68,7 @@ pub(super) async fn tend(
     shared: &ServerContext,
     work: &KeyWork<'_>,
 ) -> Result<KeyReport, ApiError> {
-    ensure_transfer_key(shared, &work.place.namespace).await?;
+    ensure_transfer_key(shared, work).await?;
     let mut report = KeyReport::default();
     let given = match given_secret(work.spec) {
         None => None,
@@ -429,16 +433,18 @@ pub(super) fn rotation_status(
     })
 }
 
-/// Makes the Secret that the servers of a namespace share.
-async fn ensure_transfer_key(shared: &ServerContext, namespace: &str) -> Result<(), ApiError> {
-    let place = ObjectPlace::new(namespace, TRANSFER_SECRET);
-    if let Some(known) = shared.store().get(Sort::Secret, &place) {
+/// Makes the Secret that the servers of a namespace share. All who share it own it, so that it goes with the last.
+async fn ensure_transfer_key(shared: &ServerContext, work: &KeyWork<'_>) -> Result<(), ApiError> {
+    let place = ObjectPlace::new(&work.place.namespace, TRANSFER_SECRET);
+    let known = shared.store().get(Sort::Secret, &place);
+    if let Some(known) = known {
         shared.remember(&place, &known);
-        return Ok(());
+        return share(shared, &place, &known, &work.co_owner).await;
     }
     let labels = BTreeMap::from([(PART_OF_LABEL.to_owned(), PART_OF.to_owned())]);
     let metadata = ObjectMeta {
         labels: Some(labels),
+        owner_references: Some(vec![work.co_owner.clone()]),
         ..ObjectMeta::default()
     };
     if let Some(lost) = shared.remembered(&place) {
@@ -451,6 +457,27 @@ async fn ensure_transfer_key(shared: &ServerContext, namespace: &str) -> Result<
     let mut fields = secret::of_key("", &key);
     fields.insert("transfer.key".to_owned(), text.file);
     secret::create_at(shared, &place, metadata, (fields, "Opaque")).await
+}
+
+/// Adds an owner to a Secret that several have.
+async fn share(
+    shared: &ServerContext,
+    place: &ObjectPlace,
+    secret: &DynamicObject,
+    holder: &OwnerReference,
+) -> Result<(), ApiError> {
+    let mut owners = secret.metadata.owner_references.clone().unwrap_or_default();
+    if owners.iter().any(|owner| owner.uid == holder.uid) {
+        return Ok(());
+    }
+    owners.push(holder.clone());
+    let body = json!({ "metadata": {
+        "ownerReferences": owners,
+        "resourceVersion": secret.metadata.resource_version,
+    }});
+    let written = shared.api.merge(Sort::Secret, place, &body).await?;
+    watching::take(shared, Sort::Secret, written);
+    Ok(())
 }
 
 /// The text of a field that may be missing.

@@ -14,6 +14,7 @@ mod chaos;
 mod cluster;
 mod clusters;
 mod crash;
+mod declared;
 mod docs;
 mod files;
 mod fleet;
@@ -31,6 +32,7 @@ mod messages;
 mod ownership;
 mod passing;
 mod permissions;
+mod plane;
 mod pods;
 mod production;
 mod replicas;
@@ -153,7 +155,13 @@ fn trials() -> Vec<Trial> {
 
 /// Servers that are pods.
 fn pod_cases() -> Vec<Case> {
-    [chaos::cases(), production::cases(), keys::cases()].concat()
+    [
+        chaos::cases(),
+        production::cases(),
+        keys::cases(),
+        declared::cases(),
+    ]
+    .concat()
 }
 
 fn trial(name: &str, case: fn(Server) -> anyhow::Result<()>, server: Server) -> Trial {

@@ -294,19 +294,28 @@ impl Login<'_> {
         flags: &[&str],
         grant: impl FnOnce(Apply<'_>) -> Result<()>,
     ) -> Result<(String, Vec<String>)> {
-        let every = admin(self.kubernetes);
-        grant(&|yaml| {
-            let file = self.scratch.join("grant.yaml");
-            fs::write(&file, yaml)?;
-            kubectl(&every, &["apply", "-f", &file.display().to_string()]).map(drop)
-        })?;
-        let token = kubectl(&every, &["create", "token", "-n", "bindery", "bindery"])?;
-        let limited = self.kubernetes.kubeconfig_for(token.trim());
-        let file = self.scratch.join("limited");
-        fs::write(&file, limited)?;
+        let file = log_in(self.kubernetes, self.scratch, grant)?;
         let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
-        Ok((file.display().to_string(), flags))
+        Ok((file, flags))
     }
+}
+
+/// The kubeconfig of the service account `bindery/bindery`, with the rights that `grant` gives: the file `limited`.
+pub(crate) fn log_in(
+    kubernetes: &Kubernetes,
+    scratch: &Path,
+    grant: impl FnOnce(Apply<'_>) -> Result<()>,
+) -> Result<String> {
+    let every = admin(kubernetes);
+    grant(&|yaml| {
+        let file = scratch.join("grant.yaml");
+        fs::write(&file, yaml)?;
+        kubectl(&every, &["apply", "-f", &file.display().to_string()]).map(drop)
+    })?;
+    let token = kubectl(&every, &["create", "token", "-n", "bindery", "bindery"])?;
+    let file = scratch.join("limited");
+    fs::write(&file, kubernetes.kubeconfig_for(token.trim()))?;
+    Ok(file.display().to_string())
 }
 
 /// The flags of one of several replicas.
@@ -317,11 +326,11 @@ fn election(name: &str) -> [&str; 3] {
 }
 
 /// The kubeconfig with every right.
-fn admin(kubernetes: &Kubernetes) -> String {
+pub(crate) fn admin(kubernetes: &Kubernetes) -> String {
     kubernetes.kubeconfig().display().to_string()
 }
 
-fn kubectl(kubeconfig: &str, arguments: &[&str]) -> Result<String> {
+pub(crate) fn kubectl(kubeconfig: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(bindery_e2e::program::kubectl()?)
         .arg(format!("--kubeconfig={kubeconfig}"))
         .args(arguments)
@@ -380,7 +389,7 @@ fn options(
 }
 
 /// As the README says: `bindery crds | kubectl apply -f -`.
-fn install_kinds(kubeconfig: &str) -> Result<()> {
+pub(crate) fn install_kinds(kubeconfig: &str) -> Result<()> {
     let (bindery, kubectl) = (program()?, bindery_e2e::program::kubectl()?);
     let line = format!(
         "{} crds | {} --kubeconfig={kubeconfig} apply -f - && {} --kubeconfig={kubeconfig} wait \

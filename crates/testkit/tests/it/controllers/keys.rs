@@ -188,6 +188,38 @@ async fn the_secret_of_an_instance_that_is_made_again_is_its_own() {
     assert_eq!(owner().await, Some(after));
 }
 
+fn owners(secret: &Secret) -> Vec<(String, String)> {
+    let owners = secret.metadata.owner_references.iter().flatten();
+    let owners = owners.map(|owner| (owner.name.clone(), owner.uid.clone()));
+    owners.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_key_of_copying_goes_with_the_last_who_shares_it() {
+    let (bench, _) = bench().await;
+    bench.create(CLUSTER).await;
+    bench
+        .create(&CLUSTER.replace("name: prod", "name: other"))
+        .await;
+    let both = poll(async || {
+        let secret = secret(&bench, "bindery-transfer-key").await?;
+        (owners(&secret).len() == 2).then_some(())
+    });
+    both.await.expect("both own it");
+    bench.delete("Bind9Cluster/other").await;
+    bench.until_gone("Bind9Instance/other-primary-0").await;
+    bench.settle().await;
+    let kept = secret(&bench, "bindery-transfer-key").await;
+    assert_eq!(owners(&kept.expect("it stays"))[0].0, "prod");
+    bench.until(CLUSTER_TARGET, "Ready", "+AllReady").await;
+    bench.delete(CLUSTER_TARGET).await;
+    let gone = poll(async || {
+        let left = secret(&bench, "bindery-transfer-key").await;
+        left.is_none().then_some(())
+    });
+    gone.await.expect("it goes with the last");
+}
+
 fn given(name: &str, key: &str, secret: &str) -> String {
     format!(
         "
