@@ -1,12 +1,15 @@
 //! Azure's resource manager: resources are read, made and removed; operations that take long are waited for.
 
 use bindery_core::{Fault, FaultKind};
+use bindery_engine::balancing::TRACE_TARGET;
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, Uri, header};
 use http_body_util::Full;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
+use tracing::Instrument as _;
+use tracing::field::Empty;
 use zeroize::Zeroizing;
 
 use crate::failure::{Attempt, error_in, failed, fault, malformed};
@@ -187,8 +190,32 @@ impl Arm {
         }
     }
 
-    /// Sends a request with a token; where the token is refused, once more with a new one.
+    /// Sends a request, and notes it as a part of the operation that it belongs to.
     async fn call(
+        &self,
+        method: Method,
+        url: &str,
+        body: Option<Bytes>,
+    ) -> Result<AzureReply, Fault> {
+        let path = url.split('?').next().unwrap_or_default();
+        let span = tracing::info_span!(
+            target: TRACE_TARGET,
+            "request",
+            otel.name = %format_args!("{method} {}", last(path)),
+            url.path = path,
+            status = Empty,
+            http.response.status_code = Empty,
+        );
+        let sent = self.send(method, url, body).instrument(span.clone()).await;
+        match &sent {
+            Ok(reply) => span.record("http.response.status_code", reply.status.as_u16()),
+            Err(fault) => span.record("status", fault.kind.as_str()),
+        };
+        sent
+    }
+
+    /// Sends a request with a token; where the token is refused, once more with a new one.
+    async fn send(
         &self,
         method: Method,
         url: &str,

@@ -364,7 +364,7 @@ pub(crate) struct RunFlags {
 /// Flags by which a running Bindery is watched.
 #[derive(Debug, Args)]
 pub(crate) struct Watching {
-    /// Where /metrics, /healthz and /readyz are served
+    /// Where /metrics, /healthz, /readyz and /debug/difftracker/ are served
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
@@ -373,6 +373,15 @@ pub(crate) struct Watching {
         hide_env_values = true
     )]
     pub(crate) metrics_address: SocketAddr,
+
+    /// Collector that is sent traces, by OTLP over HTTP: `http://HOST:4318`. Without it none are made
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "BINDERY_OTLP_ENDPOINT",
+        hide_env_values = true
+    )]
+    pub(crate) otlp_endpoint: Option<String>,
 
     #[command(flatten)]
     pub(crate) logging: Logging,

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use tracing::Level;
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
 use crate::cli::{LogFormat, Logging};
+use crate::otlp::{self, OtlpExport};
 use crate::out::{self, LogLines};
 use crate::surroundings;
 
@@ -19,24 +20,34 @@ pub(crate) const STORY: &str = "info,kube=warn";
 /// The client says of each connection that it does not check the certificate; we say it once.
 const NOT_EVERY_TIME: &str = "kube_client::client::tls=error";
 
+/// Spans that are exported have this target.
+const NO_SPANS: &str = "bindery::trace=off";
+
 /// Whether log lines are JSON.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// Sends log lines that pass the filter, or `default` where none was given, to stderr.
-pub(crate) fn start(flags: &Logging, default: &str) -> Result<()> {
+/// Sends log lines that pass the filter, or `default` where none was given, to stderr, and spans to a collector where
+/// one was given: what sends them is returned, to be run.
+pub(crate) fn start(
+    flags: &Logging,
+    default: &str,
+    collector: Option<&str>,
+) -> Result<Option<OtlpExport>> {
     let text = flags.log.as_deref().unwrap_or(default);
-    let filter = EnvFilter::try_new(text).with_context(|| {
-        format!("--log {text:?} is not a filter; try info or bindery_dns=debug")
-    })?;
-    let once = NOT_EVERY_TIME.parse().context("our own filter is one")?;
-    let registry = tracing_subscriber::registry().with(filter.add_directive(once));
+    let filter = filter(text)?;
+    let collector = collector.filter(|text| !text.is_empty());
+    let (spans, export) = collector.map(otlp::open).transpose()?.unzip();
+    let spans = spans.map(|layer| layer.with_filter(otlp::filter()));
+    let registry = tracing_subscriber::registry().with(spans);
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(is_colourful())
         .with_writer(LogLines::default);
     match flags.log_format {
-        LogFormat::Text => registry.with(lines.with_target(false)).init(),
+        LogFormat::Text => registry
+            .with(lines.with_target(false).with_filter(filter))
+            .init(),
         LogFormat::Json => {
-            registry.with(lines.json()).init();
+            registry.with(lines.json().with_filter(filter)).init();
             IS_JSON.store(true, Ordering::Relaxed);
             // Whoever reads JSON reads it to the last line.
             std::panic::set_hook(Box::new(|panic| {
@@ -44,7 +55,19 @@ pub(crate) fn start(flags: &Logging, default: &str) -> Result<()> {
             }));
         }
     }
-    Ok(())
+    Ok(export)
+}
+
+/// What of a filter's text becomes lines. Spans are for collectors; in lines they would say everything twice.
+pub(crate) fn filter(text: &str) -> Result<EnvFilter> {
+    let mut filter = EnvFilter::try_new(text).with_context(|| {
+        format!("--log {text:?} is not a filter; try info or bindery_dns=debug")
+    })?;
+    for ours in [NOT_EVERY_TIME, NO_SPANS] {
+        let directive = ours.parse().context("our own filter is one")?;
+        filter = filter.add_directive(directive);
+    }
+    Ok(filter)
 }
 
 /// Says why the process ends, as the last line.

@@ -10,6 +10,7 @@ mod pod_ports;
 mod address;
 mod file;
 mod log;
+mod otlp;
 mod stop;
 mod surroundings;
 

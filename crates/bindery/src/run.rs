@@ -21,14 +21,18 @@ use crate::{address, control, kinds, log, metrics, up};
 
 /// Runs until a signal comes or something falls.
 pub(crate) async fn run(flags: RunFlags) -> Result<()> {
-    log::start(&flags.watching.logging, log::STORY)?;
+    let collector = flags.watching.otlp_endpoint.as_deref();
+    let traces = log::start(&flags.watching.logging, log::STORY, collector)?;
     let signals = Signals::take()?;
     let stop = CancellationToken::new();
-    let (base, work, election) = tokio::select! {
+    let (mut base, work, election) = tokio::select! {
         biased;
         () = signals.hurry() => return Ok(()),
         started = start(&flags, stop.clone()) => started?,
     };
+    if let Some(traces) = traces {
+        base.spawn("traces", traces.run(base.stop_token()));
+    }
     up::run(base, work, signals, stop).await?;
     election.map_or(Ok(()), |election| election.check())
 }

@@ -26,7 +26,7 @@ pub(crate) async fn sidecar(mut flags: SidecarFlags) -> Result<()> {
         Some(value.to_string_lossy().into_owned())
     };
     flags.logging.log = flags.logging.log.or_else(|| text("RUST_LOG"));
-    log::start(&flags.logging, log::STORY)?;
+    log::start(&flags.logging, log::STORY, None)?;
     let settings = SidecarSettings::new(&flags, &text)?;
     let signals = Signals::take()?;
     let entry = entry(settings.admission).await?;

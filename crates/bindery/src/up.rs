@@ -43,15 +43,19 @@ pub(crate) async fn up(flags: UpFlags) -> Result<()> {
         Style::Drawn => "warn",
         Style::Lines => log::STORY,
     };
-    log::start(&flags.watching.logging, lines)?;
+    let collector = flags.watching.otlp_endpoint.as_deref();
+    let traces = log::start(&flags.watching.logging, lines, collector)?;
     data::keep_private();
     let signals = Signals::take()?;
     let stop = CancellationToken::new();
-    let (base, work) = tokio::select! {
+    let (mut base, work) = tokio::select! {
         biased;
         () = signals.hurry() => return Ok(()),
         started = start(&flags, style, stop.clone()) => started?,
     };
+    if let Some(traces) = traces {
+        base.spawn("traces", traces.run(base.stop_token()));
+    }
     run(base, work, signals, stop).await
 }
 

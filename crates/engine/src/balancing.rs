@@ -3,11 +3,13 @@
 mod carrying;
 mod counts;
 mod driver;
+mod spans;
 mod view;
 
 pub use self::{
     counts::{AddressAct, BalancerMetrics, BalancerOperation},
     driver::{BalancerEngine, BalancerReports, ReleasedPods},
+    spans::TRACE_TARGET,
     view::{LastOperation, SeenBalancer, SeenBalancers},
 };
 

@@ -9,6 +9,7 @@ use bindery_core::{
 };
 
 use tokio_util::sync::CancellationToken;
+use tracing::Span;
 
 use super::{BalancerOperation, LoadBalancer, send_addresses};
 use crate::fence::Fence;
@@ -26,6 +27,7 @@ pub(super) struct EndedOperation {
     pub(super) operation: BalancerOperation,
     pub(super) fault: Option<Fault>,
     pub(super) duration: Duration,
+    pub(super) span: Span,
 }
 
 /// How long steps may take: a while, and less once the process was told to stop.
@@ -121,6 +123,10 @@ impl EndedOperation {
     pub(super) fn tell(&self, key: Option<&BalancerKey>, state: Option<Phase>) {
         let service = key.map(ToString::to_string).unwrap_or_default();
         let state = state.map_or("", Phase::as_str);
+        self.span.record("status", self.status());
+        if !state.is_empty() {
+            self.span.record("state", state);
+        }
         let duration = self.duration.as_secs_f64();
         let operation = self.operation.as_str();
         match &self.fault {

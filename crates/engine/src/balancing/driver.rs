@@ -17,11 +17,13 @@ use bindery_core::{
 use futures::future::BoxFuture;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 
 use super::{
     AddressAct, BalancerMetrics, BalancerOperation, LoadBalancer, SeenBalancers,
     carrying::{DrainLimit, EndedOperation, carry_out},
     counts::fault,
+    spans::BalancerSpans,
     view::BalancerView,
 };
 use crate::{
@@ -94,6 +96,7 @@ impl BalancerEngine {
             pending_since: None,
             ended: None,
             drain: DrainLimit::new(stop.clone()),
+            spans: BalancerSpans::default(),
         };
         let stop = stop.clone();
         let run = async move {
@@ -239,6 +242,7 @@ struct BalancerDriver {
     /// The step that ended and that the machine takes in now.
     ended: Option<EndedOperation>,
     drain: DrainLimit,
+    spans: BalancerSpans,
 }
 
 /// What came from outside.
@@ -253,6 +257,7 @@ struct BalancerTicket {
     operation: BalancerOperation,
     /// What happens to each address.
     acts: BTreeMap<IpAddr, AddressAct>,
+    span: Span,
 }
 
 impl BalancerDriver {
@@ -319,17 +324,21 @@ impl Driver<Balancers> for BalancerDriver {
         _: &BalancerWork,
         step: BalancerStep,
     ) -> Option<(BalancerTicket, BoxFuture<'static, BalancerEnd>)> {
+        let waited = self.queue_time(machine, &step);
+        let operation = operation(machine, &step);
+        let span = self.spans.begin(operation, &step);
+        span.record("queued", waited.as_secs_f64());
         let ticket = BalancerTicket {
             began: Instant::now(),
-            operation: operation(machine, &step),
+            operation,
             acts: acts(&step),
+            span: span.clone(),
         };
-        let waited = self.queue_time(machine, &step);
         self.shared.metrics.count_begun(ticket.operation, waited);
         let (provider, fence) = (Arc::clone(&self.provider), self.fence.clone());
         let drain = self.drain.clone();
         let work = async move { carry_out(&*provider, &fence, &drain, step).await };
-        Some((ticket, Box::pin(work)))
+        Some((ticket, Box::pin(work.instrument(span))))
     }
 
     fn counts(
@@ -342,6 +351,7 @@ impl Driver<Balancers> for BalancerDriver {
             began,
             operation,
             acts,
+            span,
         } = ticket;
         let duration = began.elapsed();
         self.shared.metrics.count(operation, end, duration);
@@ -352,6 +362,7 @@ impl Driver<Balancers> for BalancerDriver {
             operation,
             fault: fault(end).cloned(),
             duration,
+            span,
         });
         true
     }
@@ -392,6 +403,7 @@ impl Driver<Balancers> for BalancerDriver {
         let metrics = &self.shared.metrics;
         let mut view = self.shared.view();
         for report in reports {
+            self.spans.take(&report);
             let buffering = view.put(report.clone());
             metrics.count_buffered(&report.key, buffering.more);
             if let Some(waited) = buffering.waited {

@@ -43,6 +43,7 @@ mod site;
 mod stage;
 mod steady;
 mod tour;
+mod traces;
 mod wire;
 
 use std::process::ExitCode;
@@ -80,6 +81,11 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
+fn balancers_and_pods() -> Vec<Case> {
+    let balancers = [load_balancer::cases(), balanced::cases(), traces::cases()];
+    [balancers.concat(), pods::cases()].concat()
+}
+
 fn trials() -> Vec<Trial> {
     let everywhere = [
         tour::cases(),
@@ -108,7 +114,6 @@ fn trials() -> Vec<Trial> {
         (cluster::cases(), Server::Named),
         (guard::cases(), Server::Named),
         (permissions::cases(), Server::Named),
-        (load_balancer::cases(), Server::Builtin),
         (pod_cases(), Server::Named),
         (replicas::cases(), Server::Named),
         (installed::cases(), Server::Named),
@@ -119,7 +124,7 @@ fn trials() -> Vec<Trial> {
         (leaders::cases(), Server::Named),
         (servers::cases(), Server::Named),
         (signed::cases(), Server::Named),
-        ([pods::cases(), balanced::cases()].concat(), Server::Builtin),
+        (balancers_and_pods(), Server::Builtin),
     ];
     for (cases, server) in once {
         trials.extend(
