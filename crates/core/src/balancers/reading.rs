@@ -159,6 +159,12 @@ impl Balancers {
                 let _ended = balancer.lifecycle.find_absent();
             }
         }
+        if balancer.fault.is_some() && balancer.is_programmed() {
+            // What failed is done: there is nothing to wait for, nor to try again.
+            let work = BalancerWork::Balancer(key.clone());
+            self.schedule.succeed(&work);
+            self.schedule.push(work);
+        }
         let after = (balancer.applied.clone(), balancer.frontage.clone());
         if before != after || was_open != balancer.is_open() || held.is_none() {
             self.reconsider_addresses(key);

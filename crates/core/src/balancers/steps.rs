@@ -88,6 +88,10 @@ impl Balancers {
         );
         if !has_step {
             balancer.queued_since = None;
+            // It came right by itself: a read showed it, or what failed is no longer asked for.
+            if activity == BalancerActivity::Serving && balancer.fault.take().is_some() {
+                self.touch(key);
+            }
             return None;
         }
         let since = *balancer.queued_since.get_or_insert(now);

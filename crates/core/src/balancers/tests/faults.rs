@@ -98,3 +98,37 @@ fn what_waits_for_a_balancer_that_cannot_be_made_does_not_grow() {
     assert_eq!(stage.lines(), stage.truth());
     assert_eq!(buffered(&stage), 0);
 }
+
+#[test]
+fn a_fault_is_over_when_a_read_shows_what_is_wanted() {
+    let mut stage = Stage::new();
+    stage.world.faults.push_back(fault(FaultKind::Lost));
+    stage.service("web", 80);
+    stage.begin();
+    // It was done, and its answer was lost. Before it is tried again somebody reads what stands.
+    stage.land(0);
+    assert!(stage.machine.report(&service_key("web")).fault.is_some());
+    stage.machine.read_soon();
+    stage.settle();
+    stage.pass(Duration::from_secs(10));
+    let report = stage.machine.report(&service_key("web"));
+    assert!(report.is_programmed);
+    assert_eq!(report.fault, None);
+    assert_eq!(stage.reports[&service_key("web")].fault, None, "it is told");
+}
+
+#[test]
+fn a_fault_is_over_when_what_failed_is_no_longer_asked_for() {
+    let mut stage = Stage::new();
+    stage.service("web", 80);
+    stage.settle();
+    stage.world.faults.push_back(fault(FaultKind::Throttled));
+    stage.service("web", 81);
+    stage.begin();
+    stage.land(0);
+    assert!(stage.machine.report(&service_key("web")).fault.is_some());
+    stage.service("web", 80);
+    stage.pass(Duration::from_secs(10));
+    assert_eq!(stage.requests("ensure"), 2, "what stands is what is wanted");
+    assert_eq!(stage.reports[&service_key("web")].fault, None);
+}
