@@ -18,6 +18,8 @@ use crate::wire::{
 
 /// The policy by which `named` takes keys and signatures out of a zone.
 const INSECURE: &str = "insecure";
+/// The policy that `named` has itself, unless the servers of a cluster have one in its place.
+const DEFAULT: &str = "default";
 
 /// Who else serves the zones of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,6 +30,9 @@ pub struct ZonePeers {
     pub notify: Vec<String>,
     /// The key that updates must be signed with; without it the configuration of the server says who may update.
     pub update_key: Option<String>,
+    /// The policy by which the server signs zones that say `default`, where that is not the one that `named` has
+    /// itself.
+    pub default_policy: Option<String>,
 }
 
 /// The zones that a pod shall have, whoever has it serve them. Clones share them.
@@ -218,7 +223,7 @@ impl SidecarHost {
         let policy = match policy {
             SigningPolicy::Unsaid => return Ok(SigningAnswer::Done),
             SigningPolicy::Unsigned => INSECURE,
-            SigningPolicy::Named(policy) => policy,
+            SigningPolicy::Named(policy) => self.policy(policy),
         };
         if self.peers.primaries.is_some() {
             return Ok(SigningAnswer::Unsupported);
@@ -244,6 +249,12 @@ impl SidecarHost {
             }
             Err(fault) => Err(fault.fault()),
         }
+    }
+
+    /// How the server calls a policy.
+    fn policy<'a>(&'a self, policy: &'a str) -> &'a str {
+        let own = self.peers.default_policy.as_deref();
+        own.filter(|_| policy == DEFAULT).unwrap_or(policy)
     }
 
     fn request(&self, zone: &Name, records: &[Record]) -> Result<NewZone, Fault> {

@@ -29,8 +29,8 @@ pub use labels::{
     PARENT_GENERATION_ANNOTATION, PART_OF, PART_OF_LABEL, ROLE_LABEL,
 };
 pub use named_conf::{
-    ALIVE_PORT, CONTROL_PORT, DNS_PORT, KeySlot, NamedConf, NamedKey, POLICY_DEFAULT, key_files,
-    merged, render,
+    ALIVE_PORT, CONTROL_PORT, DNS_PORT, KeySlot, NamedConf, NamedKey, POLICY_DEFAULT,
+    default_policy, key_files, merged, render,
 };
 pub use pods::{InstanceFacts, PodView, SidecarView, instance_rollup};
 pub use volumes::volume_problems;

@@ -37,6 +37,8 @@ pub(super) struct Member {
     pub(super) key: PodKey,
     /// The key that its zones name.
     pub(super) zone_key: Option<String>,
+    /// The policy of zones that say `default`.
+    pub(super) default_policy: Option<&'static str>,
     pub(super) token: SecretText,
 }
 
@@ -244,6 +246,7 @@ fn rebuild(shared: &ServerContext, fleets: &mut Fleets, group: &Group) {
                 notify: notify.clone(),
                 key: member.key.clone(),
                 zone_key: member.zone_key.clone(),
+                default_policy: member.default_policy,
                 token: member.token.clone(),
             };
             opened.extend(open(shared, &before, place, member.role));

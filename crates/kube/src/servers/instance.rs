@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bindery_api::{
-    Bind9InstanceSpec, ClusterConfig, InstanceStatus, OwnerReferenceStatus, ServerSet,
+    Bind9Config, Bind9InstanceSpec, ClusterConfig, InstanceStatus, OwnerReferenceStatus, ServerSet,
 };
 use bindery_core::{Group, Moment, Problem, Reason, ServerRole};
 use bindery_engine::work::Requeue;
 use bindery_sources::clusters::{
     ConfigFiles, INDEX_ANNOTATION, INSTANCE_FINALIZER, INSTANCE_LABEL, InstanceFacts,
     PARENT_GENERATION_ANNOTATION, PART_OF, PART_OF_LABEL, PodView, Said, Workload, covers,
-    instance_files, instance_rollup, key_secret_name, merge_conditions, volume_problems, workload,
+    default_policy, instance_files, instance_rollup, key_secret_name, merge_conditions, merged,
+    volume_problems, workload,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::DynamicObject;
@@ -163,6 +164,13 @@ impl Observed {
     fn files(&self) -> Result<ConfigFiles, Vec<Problem>> {
         let config = self.cluster.as_ref().map(|cluster| &cluster.config);
         instance_files(&self.spec, config)
+    }
+
+    /// Its configuration over that of its cluster.
+    fn config(&self) -> Bind9Config {
+        let cluster = self.cluster.as_ref().map(|cluster| &cluster.config);
+        let global = cluster.and_then(|cluster| cluster.global.as_ref());
+        merged(global, self.spec.config.as_ref())
     }
 
     /// Its keys, and what becomes of them.
@@ -405,6 +413,7 @@ fn member(observed: &Observed, groups: BTreeSet<Group>, keys: InstanceKeys) -> M
         pods: pods.into_iter().map(|(_, pod)| pod).collect(),
         sidecar_port: u16::try_from(port).unwrap_or(8080),
         zone_key: observed.zone_key(&keys.ring.current.name),
+        default_policy: default_policy(&observed.config()),
         key: keys.ring.current,
         token: keys.token,
     }

@@ -19,7 +19,7 @@ use bindery_core::{Problem, ServerRole};
 use read::NamedSettings;
 use words::{AddressElement, KeyName, KeyReference, OurFile, Statements, Value};
 
-pub use dnssec::POLICY_DEFAULT;
+pub use dnssec::{POLICY_DEFAULT, default_policy};
 pub use layers::merged;
 
 /// Where `named` answers.

@@ -260,12 +260,17 @@ fn a_zone_on_several_primaries_is_not_signed_and_says_so(server: Server) -> Resu
 
 fn a_cluster_signs_its_zone_by_its_own_policy(_: Server) -> Result<()> {
     let mut machine = Machine::idle(Server::Builtin)?;
-    let zone = with_policy("strict");
-    let zone = zone.replace("  zoneName:", "  clusterRef: signers\n  zoneName:");
-    machine.write("cluster.yaml", CLUSTER)?;
+    let zone = EXAMPLE.replace("  zoneName:", "  clusterRef: signers\n  zoneName:");
+    // named has a policy of this name itself, with another algorithm.
+    let cluster = CLUSTER.replace(
+        "policy: strict, algorithm: ECDSAP256SHA256",
+        "policy: default, algorithm: ECDSAP384SHA384, kskLifetime: 365d, zskLifetime: 90d, nsec3: true",
+    );
+    machine.write("cluster.yaml", &cluster)?;
     machine.write("zone.yaml", &zone)?;
     machine.start()?;
     is_signed(&machine)?;
+    machine.says(ZONE, ".status.dnssec.algorithm", "ECDSAP384SHA384")?;
     let pods = ["get", "pods", "-o", "jsonpath={.items[*].status.podIP}"];
     let pods = machine.kubectl(&pods)?;
     let pods: Vec<&str> = pods.split_whitespace().collect();
@@ -293,7 +298,8 @@ fn a_cluster_signs_its_zone_by_its_own_policy(_: Server) -> Result<()> {
 
 fn a_primary_that_is_added_never_gets_a_signed_zone(_: Server) -> Result<()> {
     let mut machine = Machine::idle(Server::Builtin)?;
-    let zone = EXAMPLE.replace("  zoneName:", "  clusterRef: signers\n  zoneName:");
+    let zone = with_policy("strict");
+    let zone = zone.replace("  zoneName:", "  clusterRef: signers\n  zoneName:");
     machine.write("cluster.yaml", CLUSTER)?;
     machine.write("zone.yaml", &zone)?;
     machine.start()?;

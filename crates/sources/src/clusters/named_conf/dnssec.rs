@@ -1,7 +1,7 @@
 //! The policy by which zones are signed.
 
-use bindery_api::SigningConfig;
-use bindery_core::{Problem, Shown};
+use bindery_api::{Bind9Config, SigningConfig};
+use bindery_core::Shown;
 
 use super::read::{Fields, SpecReading};
 use super::words::{Period, PolicyName, Statements};
@@ -9,8 +9,11 @@ use super::words::{Period, PolicyName, Statements};
 /// The name of the policy where the spec gives none.
 pub const POLICY_DEFAULT: &str = "bindery";
 
-/// The policy that `named` has itself, with its algorithm.
+/// The policy that `named` has itself, which nobody can declare.
 const BUILT_IN: &str = "default";
+
+/// The policy of an author who calls it as the one that `named` has, with parameters of its own.
+const OWN_DEFAULT: &str = "bindery-default";
 
 /// Zones with a longer TTL than this are not signed: `named` refuses them, and each roll of a key takes longer than
 /// it. Its own limit is a day, which the two days of many NS records exceed.
@@ -47,21 +50,26 @@ impl PolicyStatement {
             return None;
         }
         let policy = signing(fields, "policy", |signing| signing.policy.as_ref());
-        let name = policy
+        let given = policy
             .as_ref()
             .map_or(POLICY_DEFAULT, |(_, name)| name.as_str());
         let algorithm = algorithm(fields, reading);
         let lifetimes = lifetimes(fields, reading);
         let nsec3 = nsec3(fields, reading);
-        if name == BUILT_IN {
-            built_in(fields, reading);
-            return None;
-        }
+        let name = match given {
+            BUILT_IN if !fields.is_own_policy() => return None,
+            BUILT_IN => OWN_DEFAULT,
+            given => given,
+        };
         let field = policy.as_ref().map_or("", |(field, _)| field);
-        let read = if ["none", "insecure", BUILT_IN].contains(&name.to_ascii_lowercase().as_str()) {
+        let is_given = |taken: &&str| taken.eq_ignore_ascii_case(given) && given != BUILT_IN;
+        let read = if ["none", "insecure", BUILT_IN, OWN_DEFAULT]
+            .iter()
+            .any(is_given)
+        {
             Err(format!(
                 "{} means something else to named: choose another name",
-                Shown(name)
+                Shown(given)
             ))
         } else {
             PolicyName::read(name)
@@ -178,25 +186,38 @@ fn salt_len(text: &str) -> Result<u32, String> {
     })
 }
 
-/// A policy of `named`'s own is what it is: what else the spec says of it must agree.
-fn built_in(fields: &Fields<'_>, reading: &mut SpecReading) {
-    let texts = [
-        signing(fields, "algorithm", |signing| signing.algorithm.as_ref())
-            .filter(|(_, text)| !text.eq_ignore_ascii_case(ALGORITHM_DEFAULT) && *text != "13"),
-        signing(fields, "kskLifetime", |signing| {
-            signing.ksk_lifetime.as_ref()
-        })
-        .filter(|(_, text)| *text != "unlimited"),
-        signing(fields, "zskLifetime", |signing| {
-            signing.zsk_lifetime.as_ref()
-        })
-        .filter(|(_, text)| *text != "unlimited"),
-    ];
-    let nsec3 = signing(fields, "nsec3", |signing| signing.nsec3.as_ref());
-    let nsec3 = nsec3.filter(|(_, enabled)| **enabled);
-    let differing = texts.into_iter().flatten().map(|(field, _)| field);
-    for field in differing.chain(nsec3.map(|(field, _)| field)) {
-        let message = "the policy \"default\" is named's own and cannot be changed: give the policy another name";
-        reading.problems.push(Problem::invalid(field, message));
+impl Fields<'_> {
+    /// Whether the spec has a policy of its own rather than the one that `named` has.
+    fn is_own_policy(&self) -> bool {
+        differs(&super::merged(self.global, self.own))
     }
+}
+
+/// Under which name servers of this configuration have the policy that their zones call `default`; nothing where it
+/// is the one that `named` has itself.
+#[must_use]
+pub fn default_policy(config: &Bind9Config) -> Option<&'static str> {
+    let signing = config.dnssec.as_ref()?.signing.as_ref()?;
+    if signing.enabled != Some(true) || !differs(config) {
+        return None;
+    }
+    match signing.policy.as_deref() {
+        None => Some(POLICY_DEFAULT),
+        Some(BUILT_IN) => Some(OWN_DEFAULT),
+        Some(_) => None,
+    }
+}
+
+/// Whether keys are to be other than by the policy that `named` has itself.
+fn differs(config: &Bind9Config) -> bool {
+    let signing = config.dnssec.as_ref().and_then(|one| one.signing.as_ref());
+    let Some(signing) = signing else {
+        return false;
+    };
+    let is_usual = |text: &String| text.eq_ignore_ascii_case(ALGORITHM_DEFAULT) || text == "13";
+    let is_ended = |text: &String| text != "unlimited";
+    !signing.algorithm.as_ref().is_none_or(is_usual)
+        || signing.ksk_lifetime.as_ref().is_some_and(is_ended)
+        || signing.zsk_lifetime.as_ref().is_some_and(is_ended)
+        || signing.nsec3 == Some(true)
 }

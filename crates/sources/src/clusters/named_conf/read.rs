@@ -13,8 +13,8 @@ use super::{KeySlot, NamedConf, NamedKey};
 
 /// The fields of an instance, and behind them those of its cluster.
 pub(super) struct Fields<'a> {
-    own: Option<&'a Bind9Config>,
-    global: Option<&'a Bind9Config>,
+    pub(super) own: Option<&'a Bind9Config>,
+    pub(super) global: Option<&'a Bind9Config>,
 }
 
 impl<'a> Fields<'a> {

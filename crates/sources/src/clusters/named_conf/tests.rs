@@ -230,6 +230,33 @@ fn options_of_newer_versions_are_left_out_for_older_ones() {
 }
 
 #[test]
+fn a_default_of_the_authors_own_has_another_name_on_the_server() {
+    let check = |signing: &str, wanted: Option<&str>| {
+        let cluster = format!("global: {{dnssec: {{signing: {signing}}}}}");
+        let conf = conf(&cluster, None);
+        let config = merged(conf.global.as_ref(), None);
+        assert_eq!(default_policy(&config), wanted, "{signing}");
+        let text = main_file(&conf);
+        let written = text.contains("dnssec-policy \"bindery-default\"");
+        assert_eq!(written, wanted == Some("bindery-default"), "{text}");
+        assert!(!text.contains("dnssec-policy \"default\""), "{text}");
+    };
+    let own = Some("bindery-default");
+    check("{enabled: true, policy: default, kskLifetime: 365d}", own);
+    check("{enabled: true, policy: default, nsec3: true}", own);
+    check("{enabled: true, policy: default, algorithm: '15'}", own);
+    check("{enabled: true, algorithm: ED25519}", Some("bindery"));
+    check("{enabled: true, policy: default}", None);
+    check(
+        "{enabled: true, policy: default, algorithm: '13', zskLifetime: unlimited}",
+        None,
+    );
+    check("{enabled: true}", None);
+    check("{enabled: false, policy: default, nsec3: true}", None);
+    check("{enabled: true, policy: mine, nsec3: true}", None);
+}
+
+#[test]
 fn a_policy_is_written_as_the_spec_says() {
     let policy = |signing: &str| {
         let text = main_file(&conf(
@@ -335,8 +362,8 @@ fn what_is_wrong_with_a_policy_is_told_with_its_field() {
         "policy: \"a b\" is not the name of a policy",
     );
     check(
-        "policy: default, nsec3: true",
-        "nsec3: the policy \"default\" is named's own",
+        "policy: bindery-default",
+        "policy: \"bindery-default\" means something else",
     );
     check(
         "algorithm: RSASHA1",
