@@ -168,9 +168,10 @@ impl Sidecar for PodSidecar {
     fn ask(&self) -> BoxFuture<'_, SidecarAnswer> {
         Box::pin(async move {
             match self.host.tend().await {
-                Ok(keys) => SidecarAnswer {
+                Ok(status) => SidecarAnswer {
                     view: SidecarView::Answers,
-                    keys,
+                    keys: status.keys,
+                    signing_keys: status.signing_keys,
                 },
                 Err(fault) => {
                     let message = fault.message(&self.pod);
@@ -179,9 +180,24 @@ impl Sidecar for PodSidecar {
                     SidecarAnswer {
                         view: SidecarView::Fails(fault.reason(), words),
                         keys: None,
+                        signing_keys: None,
                     }
                 }
             }
+        })
+    }
+
+    fn signing_keys(&self) -> BoxFuture<'_, Result<BTreeMap<String, SecretText>, String>> {
+        Box::pin(async move {
+            let fetched = self.host.signing_keys().await;
+            let files = fetched
+                .map_err(|fault| fault.message(&self.pod))?
+                .into_files();
+            let hide = |text: Zeroizing<String>| SecretText::new(text.to_string());
+            Ok(files
+                .into_iter()
+                .map(|(name, text)| (name, hide(text)))
+                .collect())
         })
     }
 }

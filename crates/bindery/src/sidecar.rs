@@ -39,6 +39,8 @@ pub(crate) async fn sidecar(mut flags: SidecarFlags) -> Result<()> {
             dns: settings.dns_server,
             update_key: Some(settings.update_key),
             keys: settings.keys,
+            signing_keys: flags.signing_keys_dir.clone(),
+            makes_no_signing_keys: flags.make_no_signing_keys,
             patience: PATIENCE,
             clock: nameserver::clock(),
             random: Arc::new(|| {

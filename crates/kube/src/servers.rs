@@ -11,6 +11,7 @@ mod instance;
 mod keys;
 mod probes;
 mod provider;
+mod signing_keys;
 mod store;
 mod watching;
 
@@ -123,6 +124,12 @@ pub struct PodAccess {
 pub trait Sidecar: Send + Sync + 'static {
     /// Asks it, for two seconds at most.
     fn ask(&self) -> BoxFuture<'_, SidecarAnswer>;
+
+    /// The keys that its server signs zones with: files, by the names that they have in a Secret.
+    ///
+    /// # Errors
+    /// Why they cannot be had.
+    fn signing_keys(&self) -> BoxFuture<'_, Result<BTreeMap<String, SecretText>, String>>;
 }
 
 /// What a sidecar answers.
@@ -132,6 +139,8 @@ pub struct SidecarAnswer {
     pub view: SidecarView,
     /// The fingerprints of the keys that its server has; nothing where it does not tell.
     pub keys: Option<Vec<String>>,
+    /// By which the keys that its server signs zones with are told from others; nothing where there are none.
+    pub signing_keys: Option<String>,
 }
 
 /// What named-checkconf says of a configuration.

@@ -108,6 +108,18 @@ impl Answered {
 }
 
 impl SidecarFault {
+    /// What the sidecar tells beside the error: mostly the words of `named`.
+    #[must_use]
+    pub fn details(&self) -> Option<&str> {
+        match self {
+            Self::Answered(answered) => answered.said.details.as_deref(),
+            Self::Unreachable { .. }
+            | Self::CutOff { .. }
+            | Self::TimedOut { .. }
+            | Self::Malformed { .. } => None,
+        }
+    }
+
     /// The reason of a condition.
     #[must_use]
     pub fn reason(&self) -> Reason {

@@ -23,7 +23,7 @@ use zeroize::Zeroizing;
 use crate::answer::SidecarFault;
 use crate::wire::{
     AddedRecord, DsAnswer, DsSeen, ExpectedZones, HealthAnswer, NamedStatus, NewZone, ReadyAnswer,
-    RecordAnswer, RemovedRecord, ReplacedRecord, ZoneAnswer, ZoneNames, ZonePatch,
+    RecordAnswer, RemovedRecord, ReplacedRecord, SigningKeyFiles, ZoneAnswer, ZoneNames, ZonePatch,
     ZoneStatusAnswer, ZoneSummary,
 };
 
@@ -171,6 +171,14 @@ impl SidecarClient {
     /// If it cannot be asked.
     pub async fn server_status(&self) -> Answer<NamedStatus> {
         self.fetch("server/status").await
+    }
+
+    /// The keys that `named` signs zones with.
+    ///
+    /// # Errors
+    /// If they cannot be had.
+    pub async fn signing_keys(&self) -> Answer<SigningKeyFiles> {
+        self.fetch("dnssec/keys").await
     }
 
     /// Every zone.

@@ -13,7 +13,8 @@ use crate::answer::SidecarFault;
 use crate::client::SidecarClient;
 use crate::content;
 use crate::wire::{
-    ExpectedZone, ExpectedZones, NewRecord, NewSoa, NewZone, NewZoneConfig, ZonePatch,
+    ExpectedZone, ExpectedZones, NamedStatus, NewRecord, NewSoa, NewZone, NewZoneConfig,
+    SigningKeyFiles, ZonePatch,
 };
 
 /// The policy by which `named` takes keys and signatures out of a zone.
@@ -82,8 +83,15 @@ impl SidecarHost {
         }
     }
 
-    /// Whether the sidecar answers as it should, and the fingerprints of the keys that its server has, where it
-    /// tells them. What it was not told yet, it is told now: who else serves its zones, and which zones it shall
+    /// The keys that the server signs zones with.
+    ///
+    /// # Errors
+    /// If they cannot be had.
+    pub async fn signing_keys(&self) -> Result<SigningKeyFiles, SidecarFault> {
+        self.client.signing_keys().await
+    }
+
+    /// Whether the sidecar answers as it should, and which keys its server has, where it tells them. What it was not told yet, it is told now: who else serves its zones, and which zones it shall
     /// have.
     ///
     /// # Errors
@@ -91,8 +99,8 @@ impl SidecarHost {
     ///
     /// # Cancellation
     /// If dropped, it may have been told.
-    pub async fn tend(&self) -> Result<Option<Vec<String>>, SidecarFault> {
-        let keys = self.probe.server_status().await?.keys;
+    pub async fn tend(&self) -> Result<NamedStatus, SidecarFault> {
+        let status = self.probe.server_status().await?;
         if !self.has_peers.load(Ordering::Relaxed) {
             self.tell_peers().await?;
             self.has_peers.store(true, Ordering::Relaxed);
@@ -102,7 +110,7 @@ impl SidecarHost {
         if !is_told || self.is_waiting().await? {
             self.tell_expected().await?;
         }
-        Ok(keys)
+        Ok(status)
     }
 
     /// Whether the sidecar waits to be told which zones there shall be.
@@ -245,7 +253,9 @@ impl SidecarHost {
             Ok(_) => Ok(SigningAnswer::Done),
             // named has the zone, so what it refuses is the policy.
             Err(fault) if fault.code() == Some(400) => {
-                Ok(SigningAnswer::NoPolicy(fault.to_string()))
+                let details = fault.details().map(str::to_owned);
+                let words = details.unwrap_or_else(|| fault.to_string());
+                Ok(SigningAnswer::NoPolicy(words))
             }
             Err(fault) => Err(fault.fault()),
         }

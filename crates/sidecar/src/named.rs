@@ -18,10 +18,12 @@ use crate::statement::{ZoneStatement, quoted};
 pub(crate) use fault::NamedFault;
 use fault::{about, disk, dns};
 use keys::FollowedKeys;
+use signing_keys::{KeyTexts, SeenKeys, Taken};
 
 mod fault;
 pub(crate) mod files;
 mod keys;
+pub(crate) mod signing_keys;
 
 /// The longest command that `named` reads, with room for the rest of the message: 32 KiB.
 const COMMAND_LEN_MAX: usize = 30_000;
@@ -47,6 +49,10 @@ pub struct NamedOptions {
     pub update_key: Option<Key>,
     /// A folder whose keys count instead as soon as `named` has them: `rndc.key`, and beside it `previous.key`.
     pub keys: Option<PathBuf>,
+    /// A folder of keys that sign zones: those of a zone are taken before it is signed for the first time.
+    pub signing_keys: Option<PathBuf>,
+    /// Whether zones are signed with those alone.
+    pub makes_no_signing_keys: bool,
     /// How long its control channel may take to answer a question. What is to be done may take longer.
     pub patience: Duration,
     /// What time it is.
@@ -67,6 +73,9 @@ pub(crate) enum Loaded {
 /// The `named` beside us.
 pub(crate) struct NamedControl {
     folder: PathBuf,
+    /// Keys of zones that somebody gives, and whether no others are made.
+    signing: (Option<PathBuf>, bool),
+    seen_signing: std::sync::Mutex<SeenKeys>,
     /// For what may take long.
     control: Mutex<Rndc>,
     /// For looking, which must not wait for that.
@@ -99,6 +108,8 @@ impl NamedControl {
             can_update: options.update_key.is_some(),
             address: options.control,
             patience: options.patience,
+            signing: (options.signing_keys, options.makes_no_signing_keys),
+            seen_signing: std::sync::Mutex::default(),
             folder: options.folder,
             locks: ZoneLocks::default(),
             clock: options.clock,
@@ -112,6 +123,52 @@ impl NamedControl {
     /// The fingerprints of the keys that it has; nothing where nobody follows them.
     pub(crate) fn loaded_keys(&self) -> Option<Vec<String>> {
         self.keys.as_ref().map(FollowedKeys::loaded)
+    }
+
+    /// The keys that it signs zones with.
+    pub(crate) async fn fetch_signing_keys(&self) -> Result<KeyTexts, NamedFault> {
+        let folder = self.folder.clone();
+        let read = on_disk(move || signing_keys::read(&folder)).await;
+        read.map_err(|source| disk("read", &Name::root(), source))
+    }
+
+    /// By which these are told from others. They are read only where something in the folder came or went.
+    pub(crate) async fn fetch_signing_digest(&self) -> Result<Option<String>, NamedFault> {
+        let changed = std::fs::metadata(&self.folder).and_then(|folder| folder.modified());
+        let changed = changed.map_err(|source| disk("read", &Name::root(), source))?;
+        let seen = || {
+            let seen = self.seen_signing.lock();
+            seen.unwrap_or_else(std::sync::PoisonError::into_inner)
+        };
+        if let Ok(digest) = seen().known(changed) {
+            return Ok(digest);
+        }
+        let digest = signing_keys::digest(&self.fetch_signing_keys().await?);
+        seen().note(changed, digest.clone());
+        Ok(digest)
+    }
+
+    /// Takes the keys that somebody gives for a zone, which is about to be signed.
+    ///
+    /// # Cancellation
+    /// If dropped, some may have been taken; the rest are not, and the zone is signed with those.
+    pub(crate) async fn take_signing_keys(&self, zone: &Name) -> Result<(), NamedFault> {
+        let (given, makes_none) = self.signing.clone();
+        let (folder, name) = (self.folder.clone(), zone.clone());
+        let taken = on_disk(move || signing_keys::take(given.as_deref(), &folder, &name)).await;
+        match taken.map_err(|source| disk("written", zone, source))? {
+            Taken::Nothing if makes_none => Err(NamedFault::Refused {
+                act: "sign",
+                zone: zone.clone(),
+                said: "no key of the zone is given, and none is to be made (autoGenerate)"
+                    .to_owned(),
+            }),
+            Taken::Given(count) => {
+                tracing::info!(%zone, count, "keys that somebody gives are taken");
+                Ok(())
+            }
+            Taken::Had | Taken::Nothing => Ok(()),
+        }
     }
 
     fn server(&self) -> Arc<Server> {

@@ -165,6 +165,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/zones/{name}/ds", get(records::ds))
         .route("/zones/{name}/dnssec/checkds", post(records::check_ds))
         .route("/zones/{name}/records", of_zone)
+        .route("/dnssec/keys", get(zones::signing_keys))
         .route("/server/status", get(zones::server_status))
         .route(
             "/expected",

@@ -5,6 +5,7 @@ mod dnssec;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use zeroize::{Zeroize as _, Zeroizing};
 
 pub use self::dnssec::{DnssecKeyState, DnssecState, DsAnswer, DsPlace, DsRecord, DsSeen};
 pub use crate::expected::{ExpectedZone, ExpectedZones};
@@ -253,6 +254,48 @@ pub struct NamedStatus {
     /// The fingerprints of the keys that it has, where the sidecar follows a folder of keys; bindcar does not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<Vec<String>>,
+    /// By which the keys that it signs zones with are told from others; bindcar does not say it.
+    #[serde(
+        default,
+        rename = "signingKeys",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub signing_keys: Option<String>,
+}
+
+/// The keys that `named` signs zones with. No `Debug`: they are secret.
+#[derive(Default, Serialize, Deserialize)]
+pub struct SigningKeyFiles {
+    /// The text of their files, by the names that these have in a Secret.
+    files: BTreeMap<String, String>,
+}
+
+impl SigningKeyFiles {
+    /// These files.
+    #[must_use]
+    pub fn new(files: &BTreeMap<String, Zeroizing<String>>) -> Self {
+        let files = files
+            .iter()
+            .map(|(name, text)| (name.clone(), text.to_string()));
+        Self {
+            files: files.collect(),
+        }
+    }
+
+    /// The files by name.
+    #[must_use]
+    pub fn into_files(mut self) -> BTreeMap<String, Zeroizing<String>> {
+        let files = std::mem::take(&mut self.files).into_iter();
+        files
+            .map(|(name, text)| (name, Zeroizing::new(text)))
+            .collect()
+    }
+}
+
+impl Drop for SigningKeyFiles {
+    fn drop(&mut self) {
+        self.files.values_mut().for_each(String::zeroize);
+    }
 }
 
 /// That the sidecar runs.

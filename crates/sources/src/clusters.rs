@@ -11,6 +11,7 @@ mod key_ring;
 mod labels;
 mod named_conf;
 mod pods;
+mod signing_keys;
 mod volumes;
 mod workload;
 
@@ -33,6 +34,9 @@ pub use named_conf::{
     default_policy, key_files, merged, render,
 };
 pub use pods::{InstanceFacts, PodView, SidecarView, instance_rollup};
+pub use signing_keys::{
+    SigningKeys, kept_keys, keys_to_keep, makes_no_keys, not_acted_on, not_acted_on_by_any,
+};
 pub use volumes::volume_problems;
 pub use workload::{
     ConfigFiles, KEY_NAME, TRANSFER_KEY, TRANSFER_SECRET, Workload, config_name, given_secret,

@@ -109,6 +109,20 @@ pub(crate) struct SidecarFlags {
     )]
     pub(crate) keys_dir: Option<PathBuf>,
 
+    /// Folder of keys that sign zones, as a Secret has them (_ for +): those of a zone are taken before it is signed
+    /// for the first time
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "BINDERY_SIGNING_KEYS_DIR",
+        hide_env_values = true
+    )]
+    pub(crate) signing_keys_dir: Option<PathBuf>,
+
+    /// Sign no zone that has no key there
+    #[arg(long, env = "BINDERY_MAKE_NO_SIGNING_KEYS", hide_env_values = true)]
+    pub(crate) make_no_signing_keys: bool,
+
     /// File with the tokens that callers may show, one in each line; it is read again and again
     #[arg(
         long,

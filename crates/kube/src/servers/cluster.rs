@@ -7,7 +7,8 @@ use bindery_core::Reason;
 use bindery_engine::work::Requeue;
 use bindery_sources::clusters::{
     CLUSTER_FINALIZER, ClusterView, INDEX_ANNOTATION, InstancePlan, InstanceView,
-    PARENT_GENERATION_ANNOTATION, cluster_rollup, merge_conditions, plan_instances,
+    PARENT_GENERATION_ANNOTATION, cluster_rollup, merge_conditions, not_acted_on_by_any,
+    plan_instances,
 };
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -154,7 +155,10 @@ async fn report(
     let mut all = observed.instances.clone();
     all.extend(observed.joined.iter().cloned());
     number_all(&mut all);
-    let rollup = cluster_rollup(plan.total + observed.joined.len(), &all);
+    let namespace = observed.object.metadata.namespace.as_deref();
+    let global = observed.config.global.clone().unwrap_or_default();
+    let not_acted_on = not_acted_on_by_any(namespace.unwrap_or_default(), &global);
+    let rollup = cluster_rollup(plan.total + observed.joined.len(), &all, &not_acted_on);
     let generation = observed.object.metadata.generation.unwrap_or_default();
     let before: ClusterStatus =
         serde_json::from_value(observed.object.data["status"].clone()).unwrap_or_default();

@@ -1,6 +1,8 @@
 //! The controller of instances: each has a configuration, keys, Services and a `StatefulSet`, and its pods
 //! are the servers of zones.
 
+mod pod_view;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +14,9 @@ use bindery_core::{Group, Moment, Problem, Reason, ServerRole};
 use bindery_engine::work::Requeue;
 use bindery_sources::clusters::{
     ConfigFiles, INDEX_ANNOTATION, INSTANCE_FINALIZER, INSTANCE_LABEL, InstanceFacts,
-    PARENT_GENERATION_ANNOTATION, PART_OF, PART_OF_LABEL, PodView, Said, Workload, covers,
-    default_policy, instance_files, instance_rollup, key_secret_name, merge_conditions, merged,
-    volume_problems, workload,
+    PARENT_GENERATION_ANNOTATION, PART_OF, PART_OF_LABEL, PodView, Said, SigningKeys, Workload,
+    covers, default_policy, instance_files, instance_rollup, kept_keys, key_secret_name,
+    makes_no_keys, merge_conditions, merged, not_acted_on, volume_problems, workload,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::DynamicObject;
@@ -26,8 +28,9 @@ use super::api::ApiError;
 use super::cluster::{drop_finalizer, write_status};
 use super::fleet::{self, LivePod, Member};
 use super::keys::{self, InstanceKeys, KeyWork};
-use super::store::{ObjectPlace, Sort, whole};
-use super::{ServerContext, Verdict, watching};
+use super::store::{ObjectPlace, Sort, Store, whole};
+use super::{ServerContext, Verdict, signing_keys, watching};
+use pod_view::pod_view;
 
 /// How often an instance is looked at though none of its objects changes: for its deadline, its zones and what it
 /// copies. Where nothing is new nothing is written.
@@ -62,8 +65,12 @@ struct Wanted {
     objects: Vec<Value>,
     /// What is wrong with its configuration.
     problem: Option<String>,
+    /// Objects of its own that are not to be any more.
+    surplus: Vec<Arc<DynamicObject>>,
     /// How the replacement of its key stands.
     keys: Option<Said>,
+    /// Why the keys that sign its zones are not kept.
+    not_kept: Option<String>,
 }
 
 /// One round: observe, plan, apply, report.
@@ -91,12 +98,15 @@ pub(super) async fn reconcile(
         wanted.keys = report.said;
     });
     follow_pods(shared, place);
+    let signing = keep_signing_keys(shared, &observed).await;
+    let signing = signing.map(|trouble| wanted.not_kept = trouble);
     let Some(observed) = observe(shared, place) else {
         return Ok(Requeue::OnChange);
     };
     report(shared, &observed, &wanted).await?;
     kept?;
     applied?;
+    signing?;
     Ok(Requeue::At(Instant::now() + LOOK_AGAIN))
 }
 
@@ -171,6 +181,13 @@ impl Observed {
         let cluster = self.cluster.as_ref().map(|cluster| &cluster.config);
         let global = cluster.and_then(|cluster| cluster.global.as_ref());
         merged(global, self.spec.config.as_ref())
+    }
+
+    /// What it asks for and does not get.
+    fn not_acted_on(&self, wanted: &Wanted) -> Vec<String> {
+        let mut told = not_acted_on(&self.place.namespace, &self.spec, &self.config());
+        told.extend(wanted.not_kept.clone());
+        told
     }
 
     /// Its keys, and what becomes of them.
@@ -300,6 +317,8 @@ async fn plan(shared: &ServerContext, observed: &Observed) -> Wanted {
         Ok(Verdict::Refused(words)) => return nothing(words),
         Err(why) => return nothing(format!("the configuration cannot be checked: {why}")),
     }
+    let config = observed.config();
+    let signing = SigningKeys::of(&observed.place.name, &observed.spec, &config);
     let wanted = workload(&Workload {
         name: &observed.place.name,
         namespace: &observed.place.namespace,
@@ -309,6 +328,8 @@ async fn plan(shared: &ServerContext, observed: &Observed) -> Wanted {
         files: &files,
         image: &shared.settings.image,
         key: &key,
+        signing: signing.as_ref(),
+        makes_no_keys: makes_no_keys(&observed.spec, &config),
     });
     let store = shared.store();
     let is_missing = |object: &Value| {
@@ -317,9 +338,38 @@ async fn plan(shared: &ServerContext, observed: &Observed) -> Wanted {
         known.is_none_or(|known| !covers(&whole(&known), object))
     };
     Wanted {
+        surplus: surplus(observed, &store, &wanted),
         objects: wanted.into_iter().filter(is_missing).collect(),
         ..Wanted::default()
     }
+}
+
+/// Services that the instance made and does not ask for any more.
+fn surplus(observed: &Observed, store: &Store, wanted: &[Value]) -> Vec<Arc<DynamicObject>> {
+    let is_surplus = |service: &&Arc<DynamicObject>| {
+        let mut owners = service.metadata.owner_references.iter().flatten();
+        let is_own = owners.any(|owner| owner.uid == observed.uid());
+        let place = (Sort::Service, ObjectPlace::of(service));
+        is_own
+            && service.metadata.deletion_timestamp.is_none()
+            && !wanted.iter().any(|one| target(one) == place)
+    };
+    let services = store.in_namespace(Sort::Service, &observed.place.namespace);
+    services.filter(is_surplus).cloned().collect()
+}
+
+/// Keeps the keys that sign its zones, where that is asked for; what stands in the way.
+async fn keep_signing_keys(
+    shared: &ServerContext,
+    observed: &Observed,
+) -> Result<Option<String>, ApiError> {
+    let name = &observed.place.name;
+    let Some(secret) = kept_keys(name, &observed.spec, &observed.config()) else {
+        return Ok(None);
+    };
+    let place = ObjectPlace::new(&observed.place.namespace, &secret);
+    let pods = observed.key_work().pods;
+    signing_keys::keep(shared, &place, secret_metadata(observed), &pods).await
 }
 
 fn target(object: &Value) -> (Sort, ObjectPlace) {
@@ -337,6 +387,10 @@ async fn apply(shared: &ServerContext, wanted: &Wanted) -> Result<(), ApiError> 
         let (sort, place) = target(object);
         let written = shared.api.apply(sort, &place, object).await?;
         watching::take(shared, sort, written);
+    }
+    for object in &wanted.surplus {
+        let (place, uid) = (ObjectPlace::of(object), object.metadata.uid.clone());
+        shared.api.delete(Sort::Service, &place, uid).await?;
     }
     Ok(())
 }
@@ -493,6 +547,7 @@ async fn report(
         is_overdue: is_overdue(&before, now, shared.settings.progress_deadline),
         copies: copies(shared, observed, &groups),
         keys: wanted.keys.clone(),
+        not_acted_on: observed.not_acted_on(wanted),
     };
     let rollup = instance_rollup(&facts, &pods);
     let generation = observed.object.metadata.generation.unwrap_or_default();
@@ -540,79 +595,4 @@ fn is_overdue(before: &InstanceStatus, now: Moment, deadline: Duration) -> bool 
     let since = since.map(|ready| ready.last_transition_time.0.as_second());
     let deadline = i64::try_from(deadline.as_secs()).unwrap_or(i64::MAX);
     since.is_some_and(|since| now.0.saturating_sub(since) > deadline)
-}
-
-fn pod_view(shared: &ServerContext, pod: &DynamicObject) -> Option<PodView> {
-    let place = ObjectPlace::of(pod);
-    let status = &pod.data["status"];
-    let condition = |kind: &str| {
-        let conditions = status["conditions"].as_array();
-        conditions
-            .into_iter()
-            .flatten()
-            .find(|one| one["type"] == kind)
-    };
-    let is_ready = condition("Ready").is_some_and(|one| one["status"] == "True")
-        && pod.metadata.deletion_timestamp.is_none();
-    let unscheduled = condition("PodScheduled").filter(|one| one["status"] == "False");
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let containers = status["containerStatuses"].as_array();
-    let containers: Vec<&Value> = containers.into_iter().flatten().collect();
-    let crashing = containers.iter().find_map(|one| crash(one));
-    let waiting = containers.iter().find_map(|one| {
-        let waiting = one["state"].get("waiting")?;
-        let (reason, message) = (text(&waiting["reason"]), text(&waiting["message"]));
-        Some(
-            format!("container {} {reason} {message}", text(&one["name"]))
-                .trim()
-                .to_owned(),
-        )
-    });
-    let has_ip = status["podIP"].as_str().is_some();
-    Some(PodView {
-        ordinal: ordinal(&place.name)?,
-        name: place.name.to_string(),
-        is_ready,
-        unscheduled: unscheduled.map(|one| text(&one["message"])),
-        crashing,
-        waiting: waiting.or_else(|| (!has_ip).then(|| "it has no address yet".to_owned())),
-        sidecar: shared.probes.said(&place),
-    })
-}
-
-/// How a container that ends again and again ended last.
-fn crash(container: &Value) -> Option<String> {
-    if container["state"]["waiting"]["reason"] != "CrashLoopBackOff" {
-        return None;
-    }
-    let ended = &container["lastState"]["terminated"];
-    let code = match (&ended["signal"], &ended["exitCode"]) {
-        (Value::Number(signal), _) if signal.as_i64() != Some(0) => format!("signal {signal}"),
-        (_, code) => format!("exit code {code}"),
-    };
-    let name = container["name"].as_str().unwrap_or_default();
-    let restarts = &container["restartCount"];
-    Some(format!(
-        "container {name} ended with {code} ({restarts} restarts)"
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_crash_of_a_container_is_told_with_its_code() {
-        let container = json!({
-            "name": "bind9", "restartCount": 4,
-            "state": { "waiting": { "reason": "CrashLoopBackOff" } },
-            "lastState": { "terminated": { "exitCode": 1 } },
-        });
-        assert_eq!(
-            crash(&container).as_deref(),
-            Some("container bind9 ended with exit code 1 (4 restarts)")
-        );
-        let running = json!({ "name": "bind9", "state": { "running": {} } });
-        assert_eq!(crash(&running), None);
-    }
 }

@@ -25,7 +25,7 @@ use super::store::{ObjectPlace, Sort};
 use super::{PodKey, SecretText, ServerContext, watching};
 
 pub(super) use given::GivenKeys;
-pub(super) use secret::{InstanceKeys, read};
+pub(super) use secret::{InstanceKeys, create_at, field, read};
 use secret::{KeyMarks, ROTATE_NOW};
 
 /// The algorithm of keys where nobody says another.
@@ -456,7 +456,7 @@ async fn ensure_transfer_key(shared: &ServerContext, work: &KeyWork<'_>) -> Resu
     let text = text.expect("a key that was just made is one");
     let mut fields = secret::of_key("", &key);
     fields.insert("transfer.key".to_owned(), text.file);
-    secret::create_at(shared, &place, metadata, (fields, "Opaque")).await
+    create_at(shared, &place, metadata, (fields, "Opaque")).await
 }
 
 /// Adds an owner to a Secret that several have.

@@ -10,7 +10,7 @@ use futures::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
 use super::store::ObjectPlace;
-use super::{ServerContext, ServerWork, Sidecar, SidecarAnswer};
+use super::{SecretText, ServerContext, ServerWork, Sidecar, SidecarAnswer};
 
 /// How often each is asked.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -47,6 +47,7 @@ impl SidecarProbes {
                 // It is spoken to in another way; the keys of its server are what they are.
                 Some(known) => SidecarAnswer {
                     keys: known.said.keys,
+                    signing_keys: known.said.signing_keys,
                     ..SidecarAnswer::default()
                 },
                 None => SidecarAnswer::default(),
@@ -67,6 +68,26 @@ impl SidecarProbes {
             .get(pod)
             .map(|probe| probe.said.view.clone())
             .unwrap_or_default()
+    }
+
+    /// By which the keys that the server of a pod signs zones with are told from others.
+    pub(super) fn signing_keys(&self, pod: &ObjectPlace) -> Option<String> {
+        let probes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = &probes.get(pod)?.said;
+        let is_fresh = said.view == SidecarView::Answers;
+        said.signing_keys.clone().filter(|_| is_fresh)
+    }
+
+    /// Those keys; nothing where nobody can be asked.
+    pub(super) async fn fetch_signing_keys(
+        &self,
+        pod: &ObjectPlace,
+    ) -> Option<Result<BTreeMap<String, SecretText>, String>> {
+        let sidecar = {
+            let probes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(&probes.get(pod)?.sidecar)
+        };
+        Some(sidecar.signing_keys().await)
     }
 
     /// The fingerprints of the keys that the server of a pod has, as far as its sidecar told.
@@ -101,6 +122,7 @@ impl SidecarProbes {
         if said.view != SidecarView::Answers {
             // What is silent now has the keys that it had.
             said.keys.clone_from(&probe.said.keys);
+            said.signing_keys.clone_from(&probe.said.signing_keys);
         }
         if !Arc::ptr_eq(&probe.sidecar, sidecar) || probe.said == said {
             return None;

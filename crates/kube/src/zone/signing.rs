@@ -29,7 +29,7 @@ pub(super) fn trouble(observed: &Observed) -> Option<(Reason, String)> {
         Some(SigningTrouble::NoPolicy(said)) => (
             Reason::PolicyNotFound,
             format!(
-                "the server has no policy {policy} ({said}): use \"default\", or declare it with \
+                "the server cannot sign by the policy {policy} ({said}): use \"default\", or declare it with \
                  spec.global.dnssec.signing of the cluster"
             ),
         ),

@@ -21,6 +21,8 @@ fn setup(folder: &std::path::Path) -> ServerSetup {
     let key = Key::generate("control", [1; 32]).unwrap();
     ServerSetup {
         named: NamedOptions {
+            signing_keys: None,
+            makes_no_signing_keys: false,
             folder: folder.to_owned(),
             control: "127.0.0.1:1".parse().unwrap(),
             control_key: key.clone(),

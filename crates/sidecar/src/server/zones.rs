@@ -17,12 +17,14 @@ use crate::named::{Loaded, file_clause};
 use crate::statement::{self, ZoneStatement};
 use crate::status;
 use crate::wire::{
-    DnssecState, NamedStatus, NewZone, ZoneAnswer, ZoneNames, ZonePatch, ZoneStatusAnswer,
-    ZoneSummary,
+    DnssecState, NamedStatus, NewZone, SigningKeyFiles, ZoneAnswer, ZoneNames, ZonePatch,
+    ZoneStatusAnswer, ZoneSummary,
 };
 
 /// The word that takes a policy away.
 const NO_POLICY: &str = "none";
+/// The policy by which keys and signatures are taken out.
+const INSECURE: &str = "insecure";
 
 type Answer = Result<Response, NotDone>;
 
@@ -110,6 +112,10 @@ pub(super) async fn patch(
         return Err(NotDone::bad_request(error));
     }
     let clauses = clauses(&patch)?;
+    let policy = patch.dnssec_policy.as_deref();
+    if policy.is_some_and(|policy| ![NO_POLICY, INSECURE].contains(&policy)) {
+        app.named.take_signing_keys(&zone).await?;
+    }
     if patch.dnssec_policy.as_deref() == Some(NO_POLICY) {
         app.check_unsigned(&zone).await?;
     }
@@ -177,8 +183,18 @@ pub(super) async fn retransfer(State(app): State<Arc<App>>, Path(name): Path<Str
 
 pub(super) async fn server_status(State(app): State<Arc<App>>) -> Answer {
     let status = app.named.fetch_status().await?;
-    let keys = app.named.loaded_keys();
-    Ok(json(StatusCode::OK, &NamedStatus { status, keys }))
+    let answer = NamedStatus {
+        status,
+        keys: app.named.loaded_keys(),
+        signing_keys: app.named.fetch_signing_digest().await?,
+    };
+    Ok(json(StatusCode::OK, &answer))
+}
+
+/// The keys that zones are signed with, for whoever keeps them.
+pub(super) async fn signing_keys(State(app): State<Arc<App>>) -> Answer {
+    let files = app.named.fetch_signing_keys().await?;
+    Ok(json(StatusCode::OK, &SigningKeyFiles::new(&files)))
 }
 
 /// What was done.

@@ -12,6 +12,7 @@ use super::labels::{
     CLUSTER_LABEL, INDEX_ANNOTATION, MANAGED_BY_LABEL, PARENT_GENERATION_ANNOTATION, PART_OF,
     PART_OF_LABEL, ROLE_LABEL,
 };
+use super::pods::degraded;
 
 const API_VERSION: &str = "bindy.firestoned.io/v1beta1";
 /// How many servers of a role there are where its set says nothing.
@@ -236,7 +237,7 @@ pub fn cluster_of_provider(
 
 /// The conditions of a cluster.
 #[must_use]
-pub fn cluster_rollup(total: usize, known: &[InstanceView]) -> Rollup {
+pub fn cluster_rollup(total: usize, known: &[InstanceView], not_acted_on: &[String]) -> Rollup {
     let mut present: Vec<&InstanceView> = known.iter().filter(|one| !one.is_leaving).collect();
     present.sort_by_key(|one| (one.index, one.name.clone()));
     let ready = present.iter().filter(|one| one.is_ready()).count();
@@ -266,6 +267,7 @@ pub fn cluster_rollup(total: usize, known: &[InstanceView]) -> Rollup {
         whole.reason = Reason::InstancesPending;
     }
     let mut conditions = vec![whole];
+    conditions.extend(degraded(not_acted_on));
     conditions.extend(present.iter().map(|one| child(one)));
     Rollup {
         conditions,

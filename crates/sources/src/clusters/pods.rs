@@ -48,6 +48,8 @@ pub struct InstanceFacts {
     pub copies: Option<Said>,
     /// How the replacement of its key stands.
     pub keys: Option<Said>,
+    /// What it asks for and does not get.
+    pub not_acted_on: Vec<String>,
 }
 
 /// The conditions of an instance.
@@ -111,12 +113,19 @@ pub fn instance_rollup(facts: &InstanceFacts, pods: &[PodView]) -> Rollup {
     let mut conditions = vec![whole, available, progressing, configuration];
     conditions.extend(facts.copies.clone());
     conditions.extend(facts.keys.clone());
+    conditions.extend(degraded(&facts.not_acted_on));
     conditions.extend(children);
     Rollup {
         conditions,
         ready,
         total: facts.replicas,
     }
+}
+
+/// That fields have no effect, if there are such ([decision 20](../../../../docs/adr/0020-what-is-not-acted-on-says-so.md)).
+pub(super) fn degraded(not_acted_on: &[String]) -> Option<Said> {
+    let message = not_acted_on.join("; ");
+    (!not_acted_on.is_empty()).then(|| Said::new("Degraded", true, Reason::Unsupported, message))
 }
 
 fn progress(facts: &InstanceFacts, ready: usize) -> Said {
@@ -294,6 +303,21 @@ mod tests {
         let progressing = &rollup.conditions[2];
         assert_eq!(progressing.reason, Reason::ProgressDeadlineExceeded);
         assert!(!progressing.holds);
+    }
+
+    #[test]
+    fn a_field_without_effect_is_told_and_stops_nothing() {
+        let facts = InstanceFacts {
+            replicas: 1,
+            not_acted_on: vec!["primaryServers: no".into(), "a: b".into()],
+            ..InstanceFacts::default()
+        };
+        let rollup = instance_rollup(&facts, &[pod(0, |_| {})]);
+        assert!(rollup.conditions[0].holds, "it is ready");
+        let said = rollup.conditions.iter().find(|one| one.kind == "Degraded");
+        let said = said.expect("it is told");
+        assert_eq!((said.holds, said.reason), (true, Reason::Unsupported));
+        assert_eq!(said.message, "primaryServers: no; a: b");
     }
 
     #[test]

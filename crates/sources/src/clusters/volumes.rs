@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The sorts of volumes that may be given.
 const SORTS: [&str; 4] = ["emptyDir", "configMap", "secret", "persistentVolumeClaim"];
 /// The names of our own volumes.
-const OURS: [&str; 4] = ["config", "keys", "data", "tmp"];
+const OURS: [&str; 5] = ["config", "keys", "data", "tmp", "signing-keys"];
 /// The folders of our own volumes.
 const FOLDERS: [&str; 3] = ["/etc/bind", "/var/cache/bind", "/tmp"];
 

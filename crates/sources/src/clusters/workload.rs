@@ -9,6 +9,7 @@ use super::files::given_files;
 use super::hierarchy::owner;
 use super::labels::{INSTANCE_LABEL, workload_labels};
 use super::named_conf::{ALIVE_PORT, CONTROL_PORT, DNS_PORT, KEYS_FOLDER as KEYS_PREFIX};
+use super::signing_keys::SigningKeys;
 
 /// Where the sidecar listens, unless it is told otherwise.
 const SIDECAR_PORT: i64 = 8080;
@@ -20,6 +21,9 @@ const USER: i64 = 101;
 const CONFIG_FOLDER: &str = "/etc/bind";
 const KEYS_FOLDER: &str = "/etc/bind/keys";
 const DATA_FOLDER: &str = "/var/cache/bind";
+const SIGNING_FOLDER: &str = "/etc/bind/signing-keys";
+/// The volume of keys that sign zones.
+const SIGNING_VOLUME: &str = "signing-keys";
 /// The Secret of the key with which the servers of a namespace copy from each other.
 pub const TRANSFER_SECRET: &str = "bindery-transfer-key";
 /// The name of that key.
@@ -63,6 +67,10 @@ pub struct Workload<'a> {
     pub image: &'a str,
     /// By which the key that is used is told from others.
     pub key: &'a str,
+    /// Where keys that sign zones are taken from.
+    pub signing: Option<&'a SigningKeys>,
+    /// Whether zones are signed with those alone.
+    pub makes_no_keys: bool,
 }
 
 /// The Secret of an instance: its key, which may be a copy of one that somebody gives, and the token of its
@@ -95,12 +103,10 @@ pub fn config_name(instance: &str) -> String {
 /// The objects of an instance in the order in which they are applied.
 #[must_use]
 pub fn workload(wanted: &Workload<'_>) -> Vec<Value> {
-    vec![
-        config_map(wanted),
-        service(wanted),
-        pods_service(wanted),
-        stateful_set(wanted),
-    ]
+    let mut objects = vec![config_map(wanted), service(wanted), pods_service(wanted)];
+    objects.extend(api_service(wanted));
+    objects.push(stateful_set(wanted));
+    objects
 }
 
 fn metadata(wanted: &Workload<'_>, name: &str) -> Value {
@@ -149,6 +155,38 @@ fn service(wanted: &Workload<'_>) -> Value {
     json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec })
 }
 
+/// The Service of the sidecars, for others than Bindery, where somebody asks for one. Whom it chooses and where its
+/// ports lead is not the author's to say.
+fn api_service(wanted: &Workload<'_>) -> Option<Value> {
+    let config = wanted.spec.bindcar_config.as_ref()?;
+    let Some(Value::Object(given)) = config.service_spec.clone() else {
+        return None;
+    };
+    let mut spec = Value::Object(given);
+    spec["selector"] = json!({ INSTANCE_LABEL: wanted.name, "app": "bind9" });
+    let target = sidecar_port(wanted.spec);
+    let given = spec["ports"].as_array().cloned().unwrap_or_default();
+    let mut ports: Vec<Value> = given.into_iter().filter(Value::is_object).collect();
+    if ports.is_empty() {
+        ports.push(json!({ "port": 80 }));
+    }
+    let is_one = ports.len() == 1;
+    for port in &mut ports {
+        port["targetPort"] = json!(target);
+        port["protocol"] = json!("TCP");
+        if is_one && port["name"].is_null() {
+            port["name"] = json!("http");
+        }
+    }
+    spec["ports"] = json!(ports);
+    Some(json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(wanted, &format!("{}-api", wanted.name)),
+        "spec": spec,
+    }))
+}
+
 /// The Service that gives each pod its name, ready or not.
 fn pods_service(wanted: &Workload<'_>) -> Value {
     json!({
@@ -177,6 +215,7 @@ fn stateful_set(wanted: &Workload<'_>) -> Value {
         json!({ "name": "tmp", "emptyDir": {} }),
     ];
     volumes.extend(data);
+    volumes.extend(wanted.signing.map(signing_volume));
     volumes.extend(spec.volumes.iter().cloned());
     let pull = spec.image.as_ref().map(|image| &image.image_pull_secrets);
     let secrets: Vec<Value> = pull
@@ -255,6 +294,17 @@ fn keys_volume(wanted: &Workload<'_>) -> Value {
                 { "secret": { "name": own, "items": KEY_FILES.map(file) } },
                 { "secret": { "name": TRANSFER_SECRET, "items": [file("transfer.key")] } },
             ],
+        },
+    })
+}
+
+/// The keys that sign zones, which the sidecar copies to where `named` looks for its own.
+fn signing_volume(keys: &SigningKeys) -> Value {
+    let is_optional = matches!(keys, SigningKeys::Kept(_));
+    json!({
+        "name": SIGNING_VOLUME,
+        "secret": {
+            "secretName": keys.secret(), "optional": is_optional, "defaultMode": 288,
         },
     })
 }
@@ -377,10 +427,9 @@ fn sidecar_port(spec: &Bind9InstanceSpec) -> i64 {
         .unwrap_or(SIDECAR_PORT)
 }
 
-fn sidecar(wanted: &Workload<'_>) -> Value {
+/// The variables of the sidecar, without those that somebody adds.
+fn variables(wanted: &Workload<'_>, config: &BindcarConfig) -> Vec<Value> {
     let spec = wanted.spec;
-    let default = BindcarConfig::default();
-    let config = spec.bindcar_config.as_ref().unwrap_or(&default);
     let port = sidecar_port(spec);
     let secret = key_secret_name(wanted.name, spec);
     let of_secret = |variable: &str, key: &str| {
@@ -405,6 +454,12 @@ fn sidecar(wanted: &Workload<'_>) -> Value {
         plain("TMPDIR", "/tmp"),
         plain("RUST_LOG", config.log_level.as_deref().unwrap_or("info")),
     ];
+    if wanted.signing.is_some() {
+        env.push(plain("BINDERY_SIGNING_KEYS_DIR", SIGNING_FOLDER));
+    }
+    if wanted.makes_no_keys {
+        env.push(plain("BINDERY_MAKE_NO_SIGNING_KEYS", "true"));
+    }
     if config.image.is_some() {
         // Somebody else's reads them once, from its environment.
         env.extend([
@@ -417,7 +472,21 @@ fn sidecar(wanted: &Workload<'_>) -> Value {
             of_secret("BIND_API_TOKEN", "api-token"),
         ]);
     }
+    env
+}
+
+fn sidecar(wanted: &Workload<'_>) -> Value {
+    let spec = wanted.spec;
+    let default = BindcarConfig::default();
+    let config = spec.bindcar_config.as_ref().unwrap_or(&default);
+    let port = sidecar_port(spec);
+    let mut env = variables(wanted, config);
     env.extend(config.env_vars.iter().cloned());
+    let mut mounts = mounts();
+    if wanted.signing.is_some() {
+        let keys = json!({ "name": SIGNING_VOLUME, "mountPath": SIGNING_FOLDER, "readOnly": true });
+        mounts.push(keys);
+    }
     let mut container = json!({
         "name": "api",
         "image": config.image.as_deref().unwrap_or(wanted.image),
@@ -432,7 +501,7 @@ fn sidecar(wanted: &Workload<'_>) -> Value {
             "httpGet": { "path": "/api/v1/ready", "port": port },
             "periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 2,
         },
-        "volumeMounts": mounts(),
+        "volumeMounts": mounts,
     });
     if let Some(resources) = &config.resources {
         container["resources"] = resources.clone();
@@ -458,134 +527,4 @@ fn hash(files: &BTreeMap<&str, &str>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn made(edit: impl FnOnce(&mut Bind9InstanceSpec), files: &ConfigFiles) -> Vec<Value> {
-        let mut spec = Bind9InstanceSpec {
-            role: "primary".into(),
-            ..Bind9InstanceSpec::default()
-        };
-        edit(&mut spec);
-        workload(&Workload {
-            name: "dns-primary-0",
-            namespace: "dns",
-            uid: "u",
-            spec: &spec,
-            set: None,
-            files,
-            image: "bindery:1",
-            key: "a1",
-        })
-    }
-
-    fn find<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
-        let found = objects.iter().find(|one| one["kind"] == kind);
-        found.expect("it is among them")
-    }
-
-    #[test]
-    fn everything_belongs_to_the_instance_and_can_be_watched_alone() {
-        for object in made(|_| {}, &ConfigFiles::new()) {
-            let metadata = &object["metadata"];
-            assert_eq!(metadata["ownerReferences"][0]["uid"], "u");
-            assert_eq!(metadata["labels"]["app.kubernetes.io/part-of"], "bindy");
-            assert_eq!(metadata["namespace"], "dns");
-        }
-    }
-
-    #[test]
-    fn another_configuration_replaces_pods_and_the_same_does_not() {
-        let hash_of = |text: &str| {
-            let files = ConfigFiles::from([("named.conf".to_owned(), text.to_owned())]);
-            let objects = made(|_| {}, &files);
-            let template = &find(&objects, "StatefulSet")["spec"]["template"];
-            template["metadata"]["annotations"][CONFIG_HASH_ANNOTATION].clone()
-        };
-        assert_eq!(hash_of("a"), hash_of("a"));
-        assert_ne!(hash_of("a"), hash_of("b"));
-    }
-
-    #[test]
-    fn another_key_replaces_only_pods_whose_sidecar_reads_it_once() {
-        let annotations = |sidecar: Value| {
-            let objects = made(
-                |spec| spec.bindcar_config = serde_json::from_value(sidecar).ok(),
-                &ConfigFiles::from([("keys/keys.conf".to_owned(), "x".to_owned())]),
-            );
-            let data = &find(&objects, "ConfigMap")["data"];
-            assert_eq!(*data, json!({}), "keys are in the Secret");
-            find(&objects, "StatefulSet")["spec"]["template"]["metadata"]["annotations"].clone()
-        };
-        assert_eq!(
-            annotations(json!({ "image": "bindcar:1" }))[KEY_ANNOTATION],
-            "a1"
-        );
-        assert_eq!(annotations(Value::Null).get(KEY_ANNOTATION), None);
-    }
-
-    #[test]
-    fn storage_is_what_is_asked_for() {
-        let spec_of = |storage: Value| {
-            let objects = made(
-                |spec| spec.storage = serde_json::from_value(storage).ok(),
-                &ConfigFiles::new(),
-            );
-            find(&objects, "StatefulSet")["spec"].clone()
-        };
-        let claim = spec_of(json!({
-            "storageType": "persistentVolumeClaim",
-            "persistentVolumeClaim": { "size": "5Gi", "storageClassName": "fast" },
-        }));
-        let template = &claim["volumeClaimTemplates"][0]["spec"];
-        assert_eq!(template["resources"]["requests"]["storage"], "5Gi");
-        assert_eq!(template["storageClassName"], "fast");
-        let volumes = |spec: &Value| -> Vec<Value> {
-            let all = spec["template"]["spec"]["volumes"].as_array().cloned();
-            let all = all.unwrap_or_default().into_iter();
-            all.filter(|one| one["name"] == "data").collect()
-        };
-        assert!(volumes(&claim).is_empty());
-        let existing = spec_of(json!({
-            "storageType": "persistentVolumeClaim",
-            "persistentVolumeClaim": { "claimName": "mine" },
-        }));
-        assert_eq!(
-            volumes(&existing)[0]["persistentVolumeClaim"]["claimName"],
-            "mine"
-        );
-        let empty = spec_of(json!({ "emptyDir": { "sizeLimit": "1Gi" } }));
-        assert_eq!(volumes(&empty)[0]["emptyDir"]["sizeLimit"], "1Gi");
-    }
-
-    #[test]
-    fn the_key_is_the_one_that_is_named() {
-        let name = |spec: Value| {
-            let spec = serde_json::from_value(spec).expect("a fixture is a spec");
-            key_secret_name("dns-0", &spec)
-        };
-        assert_eq!(name(json!({})), "dns-0-rndc-key");
-        assert_eq!(
-            name(json!({ "rndcKey": { "secretRef": { "name": "mine" } } })),
-            "dns-0-rndc-key",
-            "it is copied"
-        );
-        assert_eq!(
-            name(json!({ "rndcKey": { "secret": { "metadata": { "name": "new" } } } })),
-            "new"
-        );
-    }
-
-    #[test]
-    fn the_sidecar_is_not_on_the_service_for_those_who_ask() {
-        let objects = made(|_| {}, &ConfigFiles::new());
-        let service = objects
-            .iter()
-            .find(|one| one["metadata"]["name"] == "dns-primary-0");
-        let ports = service.expect("it is there")["spec"]["ports"]
-            .as_array()
-            .cloned();
-        let ports = ports.unwrap_or_default();
-        assert!(ports.iter().all(|port| port["port"] == 53), "{ports:?}");
-    }
-}
+mod tests;

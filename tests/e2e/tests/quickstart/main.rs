@@ -37,6 +37,7 @@ mod pods;
 mod production;
 mod replicas;
 mod secondaries;
+mod server_fields;
 mod servers;
 mod signed;
 mod site;
@@ -165,6 +166,7 @@ fn pod_cases() -> Vec<Case> {
         production::cases(),
         keys::cases(),
         declared::cases(),
+        server_fields::cases(),
     ]
     .concat()
 }

@@ -35,7 +35,7 @@ const COUNT: &str = "bindy.firestoned.io/rndc-rotation-count";
 pub(super) const ROTATE_NOW: &str = "bindery.dev/rotate-key";
 
 /// Fields of a Secret.
-pub(super) type SecretFields = BTreeMap<String, SecretText>;
+pub(in super::super) type SecretFields = BTreeMap<String, SecretText>;
 
 /// What the Secret of an instance has.
 pub(in super::super) struct InstanceKeys {
@@ -86,7 +86,7 @@ impl KeyMarks {
     }
 }
 
-pub(super) fn field(secret: &DynamicObject, name: &str) -> Option<String> {
+pub(in super::super) fn field(secret: &DynamicObject, name: &str) -> Option<String> {
     // What is not there would be read as an empty field.
     let value = secret.data["data"]
         .get(name)
@@ -269,7 +269,7 @@ pub(super) async fn create(
 }
 
 /// Makes a Secret.
-pub(super) async fn create_at(
+pub(in super::super) async fn create_at(
     shared: &ServerContext,
     place: &ObjectPlace,
     metadata: ObjectMeta,

@@ -72,7 +72,7 @@ impl Cluster {
     }
 
     fn said(&self) -> Vec<String> {
-        let rollup = cluster_rollup(self.plan().total, &self.instances);
+        let rollup = cluster_rollup(self.plan().total, &self.instances, &[]);
         let said = rollup.conditions.iter();
         said.map(|one| format!("{} {} {} {}", one.kind, one.holds, one.reason, one.message))
             .collect()

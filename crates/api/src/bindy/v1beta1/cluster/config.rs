@@ -138,15 +138,16 @@ pub struct SigningConfig {
     #[schemars(schema_with = "schema::number::<0, 50>")]
     pub nsec3_iterations: Option<i64>,
 
-    /// Where keys come from.
+    /// Where keys come from. Default: the server makes them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keys_from: Option<SigningKeySource>,
 
-    /// Whether keys are made by the server. Default true.
+    /// Whether keys are made by the server where none are given. Default true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_generate: Option<bool>,
 
-    /// Whether keys are copied to a Secret.
+    /// Whether keys are kept in the Secret INSTANCE-dnssec-keys, so that another pod has them again. Default true,
+    /// unless keysFrom is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub export_to_secret: Option<bool>,
 }
@@ -155,11 +156,11 @@ pub struct SigningConfig {
 #[derive(Deserialize, Serialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SigningKeySource {
-    /// A Secret that has them.
+    /// A Secret of the same namespace that has them, with _ for + in the names of their files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretReference>,
 
-    /// A volume that has them.
+    /// Not acted on: keys lie beside the zones, so that storage that stays keeps them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::open_object")]
     pub persistent_volume: Option<Value>,
@@ -202,7 +203,7 @@ pub struct BindcarConfig {
     #[schemars(schema_with = "schema::number::<1, 65_535>")]
     pub port: Option<i64>,
 
-    /// Changes to the Service.
+    /// A Service INSTANCE-api for the sidecars, of this spec. Default: there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::open_object")]
     pub service_spec: Option<Value>,

@@ -96,7 +96,7 @@ pub struct Bind9InstanceSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<Bind9Config>,
 
-    /// Addresses of primaries that others run, for a secondary by itself.
+    /// Not acted on: zones are copied from the primaries of their own servers.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "schema::null_as_empty"
