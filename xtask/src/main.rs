@@ -64,8 +64,13 @@ fn run() -> Result<()> {
 }
 
 /// The folder of the workspace, wherever in it the user stands.
+///
+/// Cargo says where this run belongs. Where it was built counts only without Cargo: checkouts that share a target
+/// folder may run one build, which must not check the other checkout.
 fn workspace_root() -> Result<PathBuf> {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    let package = env::var_os("CARGO_MANIFEST_DIR");
+    let built = || env!("CARGO_MANIFEST_DIR").into();
+    Path::new(&package.unwrap_or_else(built))
         .parent()
         .map(Path::to_path_buf)
         .context("xtask does not stand in a workspace")
