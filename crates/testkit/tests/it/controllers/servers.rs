@@ -59,7 +59,13 @@ impl Sidecar for FakeSidecar {
         Box::pin(std::future::ready(SidecarAnswer {
             view: said.unwrap_or(SidecarView::Answers),
             keys,
+            // These pods sign nothing, so that they have no key to keep.
+            signing_keys: None,
         }))
+    }
+
+    fn signing_keys(&self) -> BoxFuture<'_, Result<BTreeMap<String, SecretText>, String>> {
+        Box::pin(std::future::ready(Ok(BTreeMap::new())))
     }
 }
 
