@@ -24,6 +24,8 @@ const MESSAGE_LEN_MAX: usize = 60_000;
 pub(crate) struct Pair<'a> {
     pub(crate) leader: &'a ServerHandle,
     pub(crate) follower: &'a ServerHandle,
+    /// The servers beside the leader that answer.
+    pub(crate) others: &'a [ServerHandle],
     /// Cancelled when another server leads: what was read of this one must not be written any more.
     pub(crate) turn: &'a CancellationToken,
 }
@@ -104,6 +106,8 @@ pub(crate) async fn probe_follower(pair: Pair<'_>, zone: &Name) -> Result<Serial
         (Err(fault), Some(host)) if fault.kind == FaultKind::Missing => {
             // Handed over, it need not be fetched; without, the secondary fetches it when it can.
             let content = leader.server.transfer(zone).await.ok();
+            let serial = content.as_ref().map(|content| content.serial);
+            pair.check_newest(zone, serial).await?;
             let content = content.map_or_else(Vec::new, |content| handed_over(zone, content));
             pair.check_turn()?;
             host.create(zone, &content).await?;
@@ -152,6 +156,7 @@ pub(crate) async fn sync(pair: Pair<'_>, zone: &Name, known: Known) -> Result<Sy
         // One that cannot be loaded is rebuilt as well.
         (Err(fault), Some(host)) if fault.kind.is_nothing_there() => {
             let content = leader.server.transfer(zone).await?.sifted(zone);
+            pair.check_newest(zone, Some(content.serial)).await?;
             pair.check_turn()?;
             let records: Vec<Record> = content.records().collect();
             host.create(zone, &records).await?;
@@ -252,6 +257,24 @@ impl Pair<'_> {
             return Err(Fault::new(FaultKind::Lost, message));
         }
         Ok(())
+    }
+
+    /// Fails where another server is ahead of the serial that a follower without the zone would be given. The
+    /// follower may have been as far, and what it served must not go back; the leader goes beyond first.
+    async fn check_newest(&self, zone: &Name, given: Option<Serial>) -> Result<(), Fault> {
+        let newest = newest(self.others, zone).await;
+        let (Some(given), Some((serial, other))) = (given, newest) else {
+            return Ok(());
+        };
+        if !serial.newer_than(given) {
+            return Ok(());
+        }
+        let ahead = &other.info.address;
+        let message = format!(
+            "name server {ahead} is at serial {serial}, ahead of {given} on the first server, which \
+             goes beyond it before this server is given the zone"
+        );
+        Err(Fault::new(FaultKind::Behind, message))
     }
 }
 

@@ -75,6 +75,7 @@ pub(crate) async fn carry_out(reach: Reach, term: &Term, zone: &Name, step: Step
             let pair = Pair {
                 leader,
                 follower,
+                others: &others,
                 turn: &turn,
             };
             match follow(pair, zone, action).await {

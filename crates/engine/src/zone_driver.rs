@@ -249,7 +249,7 @@ impl Driver<Zones> for ZoneDriver {
         let term = zones.term(zone)?;
         let commit = Commit::of(&step);
         let others = match &step {
-            Step::Open(_) | Step::Rescue(_) => self.answering(zones, &term),
+            Step::Open(_) | Step::Rescue(_) | Step::Follow(_) => self.answering(zones, &term),
             Step::Read
             | Step::ReadChanges(..)
             | Step::Check
@@ -257,7 +257,6 @@ impl Driver<Zones> for ZoneDriver {
             | Step::Verify(_)
             | Step::Renew(_)
             | Step::Sign(_)
-            | Step::Follow(_)
             | Step::Close => Vec::new(),
         };
         let reach = Reach {

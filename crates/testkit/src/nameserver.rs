@@ -131,7 +131,8 @@ impl FakeNameServer {
         let Some(mine) = zones.get_mut(zone) else {
             return;
         };
-        for primary in self.primaries.iter().filter(|one| one.is_present()) {
+        let serves = |one: &&Self| one.is_present() && !one.damage().unloadable.contains(zone);
+        for primary in self.primaries.iter().filter(serves) {
             if let Some(theirs) = primary.content(zone)
                 && (theirs.serial.newer_than(mine.serial) || mine.sets.is_empty())
             {
@@ -332,8 +333,9 @@ impl NameServer for FakeNameServer {
                 put(content, record, Comes::Yes);
             }
             if let RecordData::Soa(soa) = &steps.to.data {
+                let explain = |what: &str| self.faults.explain(&|| what.to_owned());
                 self.damage()
-                    .compare(zone, content.serial, Serial(soa.serial));
+                    .compare(zone, content.serial, Serial(soa.serial), explain);
                 let set = RecordSet::new(steps.to.ttl, [steps.to.data.clone()]);
                 content.sets.insert(steps.to.key(), set);
                 advance(content, Serial(soa.serial));
@@ -412,7 +414,9 @@ impl ZoneHost for FakeNameServer {
                 .or_insert_with(|| records.iter().cloned().collect());
             // A secondary that fetched nothing yet has no serial.
             if is_new && !records.is_empty() {
-                damage.made(zone, made.serial);
+                damage.made(zone, made.serial, |what| {
+                    self.faults.explain(&|| what.to_owned())
+                });
             }
             Ok(())
         }))

@@ -34,16 +34,23 @@ impl Damage {
     }
 
     /// A zone is made with this serial.
-    pub(super) fn made(&mut self, zone: &Name, serial: Serial) {
+    pub(super) fn made(&mut self, zone: &Name, serial: Serial, explain: impl Fn(&str)) {
         if let Some(newest) = self.newest.get(zone).copied() {
-            self.compare(zone, newest, serial);
+            self.compare(zone, newest, serial, explain);
         }
     }
 
-    /// A zone is given a serial after it had another one.
-    pub(super) fn compare(&mut self, zone: &Name, had: Serial, has: Serial) {
+    /// A zone is given a serial after it had another one; whoever reads the words is told when it goes back.
+    pub(super) fn compare(
+        &mut self,
+        zone: &Name,
+        had: Serial,
+        has: Serial,
+        explain: impl Fn(&str),
+    ) {
         if had.newer_than(has) {
             let rewound = format!("{zone} was at {had} and was made with {has}");
+            explain(&rewound);
             self.rewound.push(rewound);
         }
     }

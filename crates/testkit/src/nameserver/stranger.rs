@@ -48,6 +48,10 @@ impl FakeNameServer {
         (number, meddling): (usize, Meddling),
         spared: &[&[u8]],
     ) -> Option<RecordKey> {
+        // Nobody writes into a zone that its server cannot serve.
+        if self.damage().unloadable.contains(zone) {
+            return None;
+        }
         self.work(|zones| {
             let content = zones.get_mut(zone)?;
             let mut keys = content.sets.keys().filter(|key| {

@@ -20,7 +20,7 @@ use bindery_core::{
         ZoneDeclaration,
     },
 };
-use bindery_engine::{Engine, Receipts, ServerHandle, Servers};
+use bindery_engine::{Engine, Receipts, ServerHandle, Servers, ports::ZoneHost};
 use bindery_testkit::nameserver::Absence;
 use bindery_testkit::{FakeNameServer, Fate, Faultless, Faults, Operation};
 use tokio_util::sync::CancellationToken;
@@ -324,6 +324,56 @@ async fn a_secondary_that_lacks_a_zone_is_handed_what_the_lead_has() {
     let given = tokio::time::timeout(Duration::from_mins(1), handed_over).await;
     given.expect("it is given the zone");
     assert_eq!(follower.content(&zone()), running.server.content(&zone()));
+}
+
+/// The servers that a secondary got its zone from may have led while the leader of now was away.
+#[tokio::test(start_paused = true)]
+async fn a_secondary_that_lost_its_zone_gets_no_older_one_back() {
+    let all = [0, 1, 2].map(|_| FakeNameServer::default());
+    let at = |serial: u32| -> Record {
+        let line =
+            format!("example.com. 60 IN SOA ns.example.net. a.example.net. {serial} 1 1 1 1");
+        line.parse().expect("the line is sound")
+    };
+    for (server, serial) in all.iter().zip([7, 1_008, 1_008]) {
+        let host: &dyn ZoneHost = server;
+        let made = host.create(&zone(), &[at(serial)]).await;
+        made.expect("it answers");
+    }
+    all[2].lose_zone(&zone());
+    let handle = |(index, server): (usize, &FakeNameServer)| ServerHandle {
+        info: ServerInfo::at(
+            &format!("192.0.2.{}:53", 53 + index),
+            [
+                ServerRole::Primary,
+                ServerRole::Primary,
+                ServerRole::Secondary,
+            ][index],
+        ),
+        server: Arc::new(server.clone()),
+        host: Some(Arc::new(server.clone())),
+    };
+    // The one that is given its zone first is named first.
+    let order = [0, 2, 1].map(|index| (index, &all[index]));
+    let servers: Servers = order.into_iter().map(handle).collect();
+    let stop = CancellationToken::new();
+    let (engine, run) = Engine::start(servers.alone(), Limits::default(), &stop);
+    engine.open();
+    let _task = tokio::spawn(run);
+    let hosting = Hosting::Served(vec![soa()]);
+    let declaration = ZoneDeclaration {
+        hosting,
+        ..elsewhere()
+    };
+    engine.declare_zone(&Group::UNNAMED, declaration);
+    let given = async {
+        while all[2].content(&zone()).is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await; // pause between polls
+        }
+    };
+    let given = tokio::time::timeout(Duration::from_mins(1), given).await;
+    given.expect("it is given the zone");
+    assert_eq!(all[2].rewound(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
