@@ -135,6 +135,8 @@ struct Zone {
     fault: Option<Fault>,
     /// When the serial is looked at, if nothing else happens.
     next_check: Duration,
+    /// When all of it is read though its serial says that nothing happened.
+    next_audit: Duration,
     /// The zone has to be transferred again before anything is written.
     stale: bool,
     /// The zone, its serial or what changed is being read, so nothing is written meanwhile.

@@ -106,7 +106,7 @@ const ACTIVITIES: [(Activity, &str, &[&str]); 16] = [
     (
         Activity::Serving,
         "open, and everything in it is known",
-        &["Commit", "Renew", "Sign", "Check", "Close"],
+        &["Commit", "Renew", "Sign", "Check", "Read", "Close"],
     ),
     (
         Activity::Draining,

@@ -91,15 +91,22 @@ impl Zones {
 
     pub(super) fn read(&mut self, name: &Name, result: Result<ZoneContent, Fault>, now: Duration) {
         let interval = self.check_interval();
+        let sets = result.as_ref().map_or(0, |content| content.sets.len());
+        let audit = self.audit_at(name, sets, now);
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };
+        zone.next_audit = audit;
         let opening = zone.lifecycle.phase() == Phase::CreationInProgress;
         zone.reading = false;
         match result {
             Ok(mut content) => {
                 let had_one_primary = zone.has_one_primary();
                 zone.signatures = content.sift(name);
+                if Self::is_as_known(zone, &content) {
+                    zone.note_signer();
+                    return;
+                }
                 if opening {
                     zone.signing.reset();
                 }

@@ -6,13 +6,15 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::{ReadBack, Tenancy, Zone, Zones, steps::is_share};
+use super::{ReadBack, Tenancy, Zone, ZoneContent, Zones, steps::is_share};
 use crate::{
+    backoff::jitter_seed,
     delta::{Delta, Difference},
     fault::{Fault, FaultKind},
     fleet::Pace,
     name::Name,
     record::{Record, RecordData, RecordKey, RecordSet, RecordType, Serial},
+    tracker::Phase,
 };
 
 /// How often a zone's serial is looked at, if there are few of them.
@@ -20,7 +22,40 @@ const CHECK_MIN: Duration = Duration::from_secs(1);
 /// The time that one zone adds to the interval of all: 200 questions in a second, over all zones.
 const CHECK_SHARE: Duration = Duration::from_millis(5);
 
+/// The time that one zone adds to the interval at which all of it is read: ten transfers in a second.
+const AUDIT_SHARE: Duration = Duration::from_millis(100);
+/// The time that one record set adds to it: 100,000 of them are read once in a quarter of an hour.
+const AUDIT_SHARE_SET: Duration = Duration::from_millis(10);
+
 impl Zones {
+    /// When all of a zone is read the next time, if its serial says that nothing happens. A server that lost
+    /// as many changes as others wrote since has the serial that it had, which only its records tell.
+    ///
+    /// Zones that are opened together are not read together.
+    pub(super) fn audit_at(&self, name: &Name, sets: usize, now: Duration) -> Duration {
+        let zones = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
+        let sets = u32::try_from(sets).unwrap_or(u32::MAX);
+        let interval = self
+            .limits
+            .audit_interval
+            .max(AUDIT_SHARE.saturating_mul(zones))
+            .max(AUDIT_SHARE_SET.saturating_mul(sets));
+        let later = u32::from(jitter_seed(name.as_wire()).to_le_bytes()[0]);
+        now + interval / 2 + interval / 512 * later
+    }
+
+    /// Whether a zone that was read is what it was known to be, so that nobody need hear of it.
+    pub(super) fn is_as_known(zone: &Zone, content: &ZoneContent) -> bool {
+        let known = zone.children.all_actual();
+        let stands = content.sets.iter();
+        let is_expected = zone.lifecycle.phase() == Phase::Created && !zone.stale;
+        is_expected
+            && zone.known_serial == Some(content.serial)
+            && zone.fault.is_none()
+            && known.len() == content.sets.len()
+            && stands.eq(known.iter().map(|(key, set)| (key, &**set)))
+    }
+
     /// How often an idle zone's serial is looked at: often where there are few, and never so often that
     /// the questions of many become a load.
     pub(super) fn check_interval(&self) -> Duration {

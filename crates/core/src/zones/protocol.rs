@@ -210,6 +210,8 @@ pub struct Limits {
     pub retry: Backoff,
     /// How often an idle zone's serial is looked at.
     pub check_interval: Duration,
+    /// How often all of an idle zone is read, where zones are few and small: a serial may be right by chance.
+    pub audit_interval: Duration,
     /// How other servers are followed.
     pub pace: Pace,
 }
@@ -225,6 +227,7 @@ impl Default for Limits {
                 max: Duration::from_secs(15),
             },
             check_interval: Duration::from_secs(30),
+            audit_interval: Duration::from_mins(5),
             pace: Pace::default(),
         }
     }

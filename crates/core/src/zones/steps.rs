@@ -142,7 +142,8 @@ impl Zones {
         Some(step)
     }
 
-    /// An open zone of which everything is known: commit what waits, else look at the serial.
+    /// An open zone of which everything is known: commit what waits, else look at the serial, and
+    /// now and then at all of it.
     fn update(&mut self, name: &Name, now: Duration) -> Option<Step> {
         let check_interval = self.check_interval();
         let zone = self.known.get_mut(name)?;
@@ -169,7 +170,8 @@ impl Zones {
         if due && !zone.children.has_in_flight() {
             zone.next_check = now + zone.check_pause(check_interval);
             zone.reading = true;
-            return Some(Step::Check);
+            let is_audit = now >= zone.next_audit && zone.fault.is_none();
+            return Some(if is_audit { Step::Read } else { Step::Check });
         }
         None
     }

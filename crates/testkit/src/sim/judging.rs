@@ -8,7 +8,7 @@ use kube::api::DynamicObject;
 
 use super::{World, foreign, list, name};
 use crate::{
-    nameserver::{Absence, FakeNameServer},
+    nameserver::{Absence, FakeNameServer, is_strange},
     oracle::{Expected, Wanted, expected, id},
     user::{INSIDE, User, ZONES},
     weather::Random,
@@ -130,6 +130,7 @@ impl World {
         let is_leaving = |one: &DynamicObject| one.metadata.deletion_timestamp.is_some();
         let is_possible = expected.fulfilled.get(&probe) == Some(&true)
             && self.has_primary()
+            && !self.is_usurped(&expected, &probe)
             && !objects.iter().any(is_leaving);
         let found = objects.iter().find(|one| id(one) == probe);
         if let Some(found) = found.filter(|one| is_possible && is_ready(one) != Some(true)) {
@@ -140,6 +141,18 @@ impl World {
         }
         self.weather.storm();
         Ok(())
+    }
+
+    /// Whether a stranger's record stands at a name that this object asks for. It may have come while no zone
+    /// had the object, so that it is nobody's but the stranger's; whether it may stay is judged in the end.
+    fn is_usurped(&self, expected: &Expected, object: &str) -> bool {
+        let servers = || self.servers.iter().chain(&self.inside);
+        let mut wanted = expected.wanted.iter().filter(|one| one.object == object);
+        wanted.any(|Wanted { place, name: owner, .. }| {
+            let lines = servers().flat_map(|server| server.lines(&name(&place.1)));
+            let mut there = lines.filter(|line| line.starts_with(&format!("{owner} ")));
+            there.any(|line| is_strange(&line))
+        })
     }
 
     /// Something that says it is ready and is not: a zone whose servers differ, or are behind what a status
