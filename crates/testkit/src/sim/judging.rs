@@ -148,11 +148,15 @@ impl World {
     fn is_usurped(&self, expected: &Expected, object: &str) -> bool {
         let servers = || self.servers.iter().chain(&self.inside);
         let mut wanted = expected.wanted.iter().filter(|one| one.object == object);
-        wanted.any(|Wanted { place, name: owner, .. }| {
-            let lines = servers().flat_map(|server| server.lines(&name(&place.1)));
-            let mut there = lines.filter(|line| line.starts_with(&format!("{owner} ")));
-            there.any(|line| is_strange(&line))
-        })
+        wanted.any(
+            |Wanted {
+                 place, name: owner, ..
+             }| {
+                let lines = servers().flat_map(|server| server.lines(&name(&place.1)));
+                let mut there = lines.filter(|line| line.starts_with(&format!("{owner} ")));
+                there.any(|line| is_strange(&line))
+            },
+        )
     }
 
     /// Something that says it is ready and is not: a zone whose servers differ, or are behind what a status

@@ -36,6 +36,7 @@ mod plane;
 mod pods;
 mod production;
 mod replicas;
+mod resolver;
 mod secondaries;
 mod server_fields;
 mod servers;
@@ -164,6 +165,7 @@ fn pod_cases() -> Vec<Case> {
     [
         chaos::cases(),
         production::cases(),
+        resolver::cases(),
         keys::cases(),
         declared::cases(),
         server_fields::cases(),

@@ -19,7 +19,7 @@ const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/produ
 const REASON: &str = ".status.conditions[?(@.type=='Ready')].reason";
 
 /// The example on a machine of its own.
-fn example() -> Result<Machine> {
+pub(crate) fn example() -> Result<Machine> {
     let mut machine = Machine::idle(Server::Builtin)?;
     for file in fs::read_dir(EXAMPLE).context("the example is there")? {
         let file = file?;
@@ -42,7 +42,7 @@ fn says(machine: &Machine, object: &str, path: &str, wanted: &str) -> Result<()>
     found.with_context(|| format!("{object}: {last:?} is not {wanted:?}"))
 }
 
-fn addresses(machine: &Machine) -> Result<Vec<String>> {
+pub(crate) fn addresses(machine: &Machine) -> Result<Vec<String>> {
     let output = "jsonpath={.items[*].status.podIP}";
     let found = machine.kubectl(&["get", "pods", "-n", "dns-system", "-o", output])?;
     Ok(found.split_whitespace().map(str::to_owned).collect())
@@ -68,7 +68,7 @@ fn served(machine: &Machine, name: &str, wanted: &str) -> Result<()> {
     Ok(())
 }
 
-fn pods(machine: &Machine) -> PathBuf {
+pub(crate) fn pods(machine: &Machine) -> PathBuf {
     machine.data().join("pods/dns-system")
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn signal(pod: &Path, container: &str, signal: &str) -> Result<()> {
     Ok(())
 }
 
-fn all_ready(machine: &Machine) -> Result<()> {
+pub(crate) fn all_ready(machine: &Machine) -> Result<()> {
     says(machine, "b9gc/production-dns", REASON, "ClustersReady")?;
     says(machine, "b9c/production-dns", REASON, "AllReady")?;
     for zone in ["example-com", "example-net", "internal-example"] {
