@@ -69,7 +69,7 @@ async fn start(
     check_folder(&flags.dir)?;
     let counts = counts(flags)?;
     let token = token(flags.api_address, flags.token_file.as_deref())?;
-    let folder = data_folder(flags)?;
+    let folder = data_folder(flags.data_dir.as_deref(), &flags.dir)?;
     let lost = Lost::find(&folder)?;
     let api = data::open_api(&folder)?;
     let api_listener = address::listen(flags.api_address, "--api-address").await?;
@@ -139,10 +139,12 @@ async fn start(
     Ok((base, work))
 }
 
-fn data_folder(flags: &UpFlags) -> Result<PathBuf> {
-    match &flags.data_dir {
-        Some(folder) => Ok(folder.clone()),
-        None => data::default_folder(&flags.dir),
+/// The whole path of the data folder: pods run in folders of their own.
+fn data_folder(given: Option<&Path>, manifests: &Path) -> Result<PathBuf> {
+    match given {
+        Some(folder) => std::path::absolute(folder)
+            .with_context(|| format!("cannot tell where --data-dir {} is", folder.display())),
+        None => data::default_folder(manifests),
     }
 }
 
@@ -314,6 +316,15 @@ fn token(address: SocketAddr, file: Option<&Path>) -> Result<Option<Arc<str>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_data_folder_is_a_whole_path_wherever_a_process_runs() {
+        let check = |given: &str| data_folder(Some(Path::new(given)), Path::new("."));
+        let found = check("some/data").expect("there is a working folder");
+        assert!(found.is_absolute(), "{}", found.display());
+        assert!(found.ends_with("some/data"), "{}", found.display());
+        assert_eq!(check("/var/data").ok(), Some(PathBuf::from("/var/data")));
+    }
 
     fn check(address: &str, content: Option<&str>) -> Result<Option<String>, String> {
         let folder = tempfile::tempdir().expect("there is room");
