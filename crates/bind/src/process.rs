@@ -197,6 +197,8 @@ impl Process {
     /// Cancellation: the process is killed.
     pub async fn stop(self, patience: Duration) -> ExitStatus {
         self.signal(Signal::TERM);
+        // One that was stopped ends as soon as it goes on.
+        self.signal(Signal::CONT);
         if let Ok(status) = timeout(patience, self.wait()).await {
             return status;
         }
@@ -241,4 +243,19 @@ pub fn command(program: &Path) -> Command {
         return command;
     }
     Command::new(program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_process_that_is_stopped_ends_when_told_to() {
+        let mut command = command(Path::new("sleep"));
+        command.arg("600");
+        let process = Process::spawn(command, ProcessGroup::Own).expect("sleep is everywhere");
+        process.signal(Signal::STOP);
+        let status = process.stop(Duration::from_secs(10)).await;
+        assert_eq!(status.signal(), Some(Signal::TERM.as_raw()), "{status}");
+    }
 }

@@ -16,8 +16,9 @@ use crate::surroundings;
 use crate::{address, log, nameserver};
 use settings::{Admission, SidecarSettings};
 
-/// How long named may take to answer a question: callers wait for ten seconds.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long named may take to answer a question. The controllers wait for two seconds and are to hear by then that it
+/// is named that does not answer.
+const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// Runs until a signal comes.
 pub(crate) async fn sidecar(mut flags: SidecarFlags) -> Result<()> {

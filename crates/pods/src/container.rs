@@ -13,7 +13,7 @@ use bindery_core::Backoff;
 use bindery_core::backoff::jitter_seed;
 use k8s_openapi::api::core::v1::Container;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::launch::{Launch, StartRefusal};
@@ -331,15 +331,54 @@ impl ContainerRun<'_> {
 
 /// Probes until a judgement is failure (an error that says why), or one that `is_enough`.
 async fn follow(terms: &ProbeTerms, is_enough: impl Fn(bool) -> bool) -> Result<(), String> {
-    sleep(terms.delay).await;
+    let mut turns = turns(terms);
     let mut streak = Streak::default();
     loop {
+        turns.tick().await;
         let answer = terms.send().await;
         match (terms.judge(&mut streak, answer.is_ok()), answer) {
             (Some(false), Err(why)) => return Err(why),
             (Some(judged), _) if is_enough(judged) => return Ok(()),
             _ => {}
         }
-        sleep(terms.period).await;
+    }
+}
+
+/// When a probe is sent. The wait for an answer is part of the period, as a kubelet has it: what hangs is asked
+/// again at once.
+fn turns(terms: &ProbeTerms) -> Interval {
+    let mut turns = interval_at(Instant::now() + terms.delay, terms.period);
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    turns
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use k8s_openapi::api::core::v1::Probe;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_hangs_is_asked_again_without_a_pause() {
+        // The kernel takes connections for it, and nobody answers.
+        let listener = TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("loopback is there");
+        let port = listener.local_addr().expect("it is bound").port();
+        let probe = format!(
+            "{{httpGet: {{path: /, port: {port}}}, periodSeconds: 2, timeoutSeconds: 2, failureThreshold: 3}}"
+        );
+        let probe: Probe = serde_saphyr::from_str(&probe).expect("it is a probe");
+        let container = Container::default();
+        let terms = ProbeTerms::of(Some(&probe), &container, Ipv4Addr::LOCALHOST);
+        let terms = terms.expect("it can be sent");
+        let begun = Instant::now();
+        let given_up = follow(&terms, |_| false).await;
+        assert_eq!(given_up, Err("no answer within 2s".to_owned()));
+        // Three times two seconds of virtual time, and no more.
+        assert_eq!(begun.elapsed().as_secs(), 6);
+        drop(listener);
     }
 }

@@ -407,12 +407,13 @@ fn alive(files: &ConfigFiles) -> Value {
         .values()
         .any(|file| file.contains("statistics-channels"));
     let check = if asks {
-        json!({ "httpGet": { "path": "/", "port": ALIVE_PORT } })
+        // Short, however many zones there are.
+        json!({ "httpGet": { "path": "/xml/v3/status", "port": ALIVE_PORT } })
     } else {
         json!({ "tcpSocket": { "port": DNS_PORT } })
     };
     let mut probe = json!({
-        "initialDelaySeconds": 2, "periodSeconds": 2, "timeoutSeconds": 2, "failureThreshold": 2,
+        "initialDelaySeconds": 2, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 4,
     });
     if let (Value::Object(probe), Value::Object(check)) = (&mut probe, check) {
         probe.extend(check);
@@ -495,7 +496,7 @@ fn sidecar(wanted: &Workload<'_>) -> Value {
         "ports": [{ "name": "http", "containerPort": port, "protocol": "TCP" }],
         "livenessProbe": {
             "httpGet": { "path": "/api/v1/health", "port": port },
-            "initialDelaySeconds": 2, "periodSeconds": 2, "timeoutSeconds": 2, "failureThreshold": 3,
+            "initialDelaySeconds": 2, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 4,
         },
         "readinessProbe": {
             "httpGet": { "path": "/api/v1/ready", "port": port },
