@@ -417,13 +417,17 @@ impl NamedControl {
     /// Asks a question; a `named` that is stopped or hangs is told soon.
     async fn look(&self, command: &str) -> Result<String, RndcFault> {
         let asked = async { self.probe.lock().await.command(command).await };
-        timeout(self.patience, asked).await.unwrap_or_else(|_| {
+        let said = timeout(self.patience, asked).await.unwrap_or_else(|_| {
             let why = format!("no answer within {:?}", self.patience);
             Err(RndcFault::Connection {
                 address: self.address,
                 source: Arc::new(io::Error::new(io::ErrorKind::TimedOut, why)),
             })
-        })
+        });
+        if let (Err(fault), Some(keys)) = (&said, &self.keys) {
+            keys.note(fault);
+        }
+        said
     }
 
     async fn clear(&self, zone: &Name) -> Result<(), NamedFault> {

@@ -2,14 +2,17 @@
 //! told which of them it has.
 
 use std::convert::Infallible;
+use std::fs;
 use std::future::pending;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bindery_bind::rndc::{Rndc, RndcFault};
 use bindery_dns::{Key, KeyProblem, Server};
+use rustix::process::{Pid, Signal, kill_process};
 use thiserror::Error;
 use tokio::time::sleep;
 use zeroize::Zeroizing;
@@ -32,10 +35,15 @@ const FILES: [&str; 5] = [
     "transfer.key",
 ];
 
+/// Where `named` writes down which process it is, beside its zones.
+const PID_FILE: &str = "named.pid";
+
 /// The keys of a folder and what `named` has of them.
 pub(crate) struct FollowedKeys {
     folder: PathBuf,
     state: Mutex<KeyState>,
+    /// Whether `named` has refused the key that worked last.
+    is_refused: AtomicBool,
 }
 
 struct KeyState {
@@ -75,13 +83,34 @@ enum KeyFolderFault {
     },
 }
 
+impl KeyFolderFault {
+    /// Whether `named` knows none of the keys.
+    const fn is_refusal(&self) -> bool {
+        match self {
+            Self::Load { source } => is_refusal(source),
+            Self::Read { .. } | Self::Key { .. } => false,
+        }
+    }
+}
+
 impl FollowedKeys {
     pub(super) fn new(folder: PathBuf, working: Key) -> Self {
         let state = Mutex::new(KeyState {
             working,
             loaded: Vec::new(),
         });
-        Self { folder, state }
+        Self {
+            folder,
+            state,
+            is_refused: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes in why a question was not answered.
+    pub(super) fn note(&self, fault: &RndcFault) {
+        if is_refusal(fault) {
+            self.is_refused.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The fingerprints of the keys that `named` has.
@@ -106,33 +135,45 @@ impl NamedControl {
         let mut known: Option<KeyFiles> = None;
         let mut is_told = false;
         loop {
-            let mut delay = PERIOD;
-            let done = match read(&keys.folder).await {
-                Ok(files) if known.as_ref() == Some(&files) => Ok(()),
-                Ok(files) => match self.load(keys, &files).await {
-                    Ok(()) => {
-                        known = Some(files);
-                        Ok(())
-                    }
-                    Err(source) => Err(KeyFolderFault::Load { source }),
-                },
-                Err(fault) => Err(fault),
-            };
-            match done {
-                Ok(()) => is_told = false,
+            let delay = match self.follow_once(keys, &mut known).await {
+                Ok(()) => {
+                    is_told = false;
+                    PERIOD
+                }
                 // One that does not run yet reads its keys when it starts.
                 Err(KeyFolderFault::Load {
                     source: RndcFault::Connection { .. },
-                }) => {}
+                }) => PERIOD,
                 Err(fault) => {
-                    delay = RETRY;
-                    if !std::mem::replace(&mut is_told, true) {
+                    let is_first = !std::mem::replace(&mut is_told, true);
+                    if is_first {
                         tracing::warn!(%fault, "the keys that changed are not in use");
                     }
+                    // One that began with other keys takes no word from us; a signal needs no key.
+                    let is_helped = fault.is_refusal() && hang_up(self.folder());
+                    if is_helped && is_first { PERIOD } else { RETRY }
                 }
-            }
+            };
             sleep(delay).await;
         }
+    }
+
+    /// Has `named` read the keys of the folder where they are not those that are `known`, or where it has refused one.
+    async fn follow_once(
+        &self,
+        keys: &FollowedKeys,
+        known: &mut Option<KeyFiles>,
+    ) -> Result<(), KeyFolderFault> {
+        let files = read(&keys.folder).await?;
+        let is_refused = keys.is_refused.swap(false, Ordering::Relaxed);
+        if known.as_ref() == Some(&files) && !is_refused {
+            return Ok(());
+        }
+        *known = None;
+        let loaded = self.load(keys, &files).await;
+        loaded.map_err(|source| KeyFolderFault::Load { source })?;
+        *known = Some(files);
+        Ok(())
     }
 
     /// Has `named` read its keys again, and sees which it has.
@@ -243,4 +284,40 @@ async fn read(folder: &Path) -> Result<KeyFiles, KeyFolderFault> {
         current,
         beside,
     })
+}
+
+/// Whether `named` does not know the key.
+const fn is_refusal(fault: &RndcFault) -> bool {
+    matches!(fault, RndcFault::Denied { .. } | RndcFault::Signature)
+}
+
+/// Has the `named` of a folder read its configuration again, by a signal; whether there is one. It is found where the
+/// containers of its pod see each other's processes.
+fn hang_up(folder: &Path) -> bool {
+    let found = named_of(folder);
+    found.is_some_and(|pid| kill_process(pid, Signal::HUP).is_ok())
+}
+
+/// The process that a folder's pid file speaks of, if it is a `named`: another one may have its number by now.
+fn named_of(folder: &Path) -> Option<Pid> {
+    let text = fs::read_to_string(folder.join(PID_FILE)).ok()?;
+    let number: u32 = text.trim().parse().ok()?;
+    let pid = Pid::from_raw(i32::try_from(number).ok()?)?;
+    let name = fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).ok()?;
+    (name.trim() == "named").then_some(pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_no_named_is_left_alone() {
+        let folder = tempfile::tempdir().expect("there is room");
+        assert!(!hang_up(folder.path()), "there is no pid file");
+        for text in [format!("{}\n", std::process::id()), "0".into(), "-1".into(), "x".into()] {
+            fs::write(folder.path().join(PID_FILE), text).expect("it is ours");
+            assert!(!hang_up(folder.path()), "that is this test");
+        }
+    }
 }

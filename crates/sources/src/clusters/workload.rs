@@ -249,6 +249,9 @@ fn stateful_set(wanted: &Workload<'_>) -> Value {
     let sidecar = spec.bindcar_config.as_ref();
     if sidecar.is_some_and(|config| config.image.is_some()) {
         set["template"]["metadata"]["annotations"][KEY_ANNOTATION] = json!(wanted.key);
+    } else {
+        // Ours sends a signal to a named that has other keys.
+        set["template"]["spec"]["shareProcessNamespace"] = json!(true);
     }
     if !secrets.is_empty() {
         set["template"]["spec"]["imagePullSecrets"] = json!(secrets);

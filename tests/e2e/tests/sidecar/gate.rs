@@ -7,7 +7,7 @@ use bindery_core::Reason;
 use bindery_sidecar::wire::{ExpectedZone, ExpectedZones, ReadyAnswer};
 use futures::future::BoxFuture;
 
-use crate::subject::{Kind, Subject, primary};
+use crate::subject::{KEY, Kind, Subject, primary};
 
 type Run = fn() -> BoxFuture<'static, Result<()>>;
 
@@ -27,6 +27,9 @@ pub(crate) fn cases() -> Vec<(&'static str, Run)> {
         }),
         ("a_key_that_named_does_not_know_is_told", || {
             Box::pin(a_key_that_named_does_not_know_is_told())
+        }),
+        ("a_named_that_began_with_another_key_reads_the_right_one", || {
+            Box::pin(a_named_that_began_with_another_key_reads_the_right_one())
         }),
         ("a_sidecar_that_is_away_is_told", || {
             Box::pin(a_sidecar_that_is_away_is_told())
@@ -156,6 +159,26 @@ async fn a_key_that_named_does_not_know_is_told() -> Result<()> {
     subject.stop_sidecar();
     subject.start_sidecar()?;
     until_ready(&subject, true).await?;
+    Ok(())
+}
+
+async fn a_named_that_began_with_another_key_reads_the_right_one() -> Result<()> {
+    let keys = tempfile::tempdir()?;
+    let right = bindery_dns::Key::generate(KEY, [7; 32])?;
+    fs::write(keys.path().join("rndc.key"), right.to_key_file().as_bytes())?;
+    let flag = keys.path().display().to_string();
+    let subject = Subject::start(Kind::Ours, &["--keys-dir", &flag])?;
+    until_ready(&subject, true).await?;
+    // What it reads when it starts is wrong for a moment.
+    let file = subject.path("key");
+    let wrong = bindery_dns::Key::generate(KEY, [8; 32])?;
+    fs::write(&file, wrong.to_key_file().as_bytes())?;
+    subject.stop_named();
+    subject.start_named()?;
+    until_ready(&subject, false).await?;
+    fs::write(&file, right.to_key_file().as_bytes())?;
+    until_ready(&subject, true).await?;
+    subject.client.server_status().await?;
     Ok(())
 }
 

@@ -193,8 +193,11 @@ impl Subject {
         command
             .arg("--rndc-server")
             .arg(format!("127.0.0.1:{}", self.ports.control));
-        command.arg("--rndc-key-file").arg(key);
-        command.arg("--tsig-key-file").arg(self.path("key"));
+        // A folder of keys stands in their place.
+        if !self.flags.iter().any(|flag| flag == "--keys-dir") {
+            command.arg("--rndc-key-file").arg(key);
+            command.arg("--tsig-key-file").arg(self.path("key"));
+        }
         command
             .arg("--dns-server")
             .arg(format!("127.0.0.1:{}", self.ports.dns));
@@ -223,7 +226,7 @@ impl Subject {
 
     fn config(&self) -> String {
         format!(
-            r#"{key}
+            r#"include "{key}";
 controls {{ inet 127.0.0.1 port {control} allow {{ 127.0.0.1; }} keys {{ "{KEY}"; }}; }};
 options {{
 	directory "{zones}";
@@ -238,11 +241,11 @@ options {{
 	notify-delay 0;
 }};
 "#,
-            key = *self.key.to_key_file(),
+            key = self.path("key").display(),
             control = self.ports.control,
             dns = self.ports.dns,
             zones = self.zones().display(),
-            pid = self.path("named.pid").display(),
+            pid = self.zones().join("named.pid").display(),
             session = self.path("session.key").display(),
         )
     }
