@@ -261,6 +261,8 @@ pub(crate) struct ServerContext {
     probes: SidecarProbes,
     /// Keys in Secrets of others.
     given: keys::GivenKeys,
+    /// Files in ConfigMaps of others.
+    given_files: instance::GivenFiles,
     /// Secrets of ours as they were last seen, for when somebody deletes one.
     secrets: Mutex<BTreeMap<ObjectPlace, Arc<DynamicObject>>>,
     /// What named-checkconf said of the configuration of each instance: it is asked once for each.
@@ -307,6 +309,7 @@ impl ServerControllers {
             fleets: Mutex::default(),
             probes: SidecarProbes::default(),
             given: keys::GivenKeys::default(),
+            given_files: instance::GivenFiles::default(),
             secrets: Mutex::default(),
             checked: Mutex::default(),
             zones: OnceLock::new(),

@@ -48,6 +48,8 @@ pub(super) struct Fleets {
     members: BTreeMap<ObjectPlace, Member>,
     /// What was told last of each group.
     groups: BTreeMap<Group, Vec<Opened>>,
+    /// Pods of members that are in no group: they serve no zone yet, and are asked how they are.
+    idle: BTreeMap<ObjectPlace, Vec<Opened>>,
     /// How zones select instances. One that no zone has any more stays: its servers may still have the zone.
     selections: BTreeMap<Group, Selection>,
 }
@@ -58,6 +60,13 @@ struct Selection {
     selectors: Vec<Selector>,
     /// The groups of the clusters that they name beside.
     clusters: BTreeSet<Group>,
+}
+
+/// The addresses of the pods of a group.
+#[derive(Default)]
+struct Peers {
+    primaries: Vec<String>,
+    secondaries: Vec<String>,
 }
 
 #[derive(Clone)]
@@ -186,6 +195,11 @@ pub(super) fn set_member(shared: &ServerContext, instance: &ObjectPlace, member:
     for group in groups {
         rebuild(shared, &mut fleets, &group);
     }
+    let known = fleets.idle.remove(instance).unwrap_or_default();
+    if let Some(member) = member.filter(|member| member.groups.is_empty()) {
+        let opened = open_pods(shared, &known, member, &Peers::default());
+        fleets.idle.insert(instance.clone(), opened);
+    }
 }
 
 /// The sidecars of the pods of an instance.
@@ -201,6 +215,7 @@ pub(super) fn sidecars(
         .groups
         .iter()
         .filter_map(|group| fleets.groups.get(group))
+        .chain(fleets.idle.get(instance))
         .flatten()
         .collect();
     let sidecar = |pod: &LivePod| {
@@ -224,34 +239,45 @@ fn peers(members: &[&Member], role: ServerRole) -> Vec<String> {
         .collect()
 }
 
+/// Opens what the pods of a member are spoken to through.
+fn open_pods(
+    shared: &ServerContext,
+    before: &[Opened],
+    member: &Member,
+    peers: &Peers,
+) -> Vec<Opened> {
+    let (copies, notify) = match member.role {
+        ServerRole::Primary => (None, peers.secondaries.clone()),
+        ServerRole::Secondary => (Some(peers.primaries.clone()), Vec::new()),
+    };
+    let places = member.pods.iter().map(|pod| PodPlace {
+        pod: server_name(pod),
+        ip: pod.ip.clone(),
+        sidecar_port: member.sidecar_port,
+        primaries: copies.clone(),
+        notify: notify.clone(),
+        key: member.key.clone(),
+        zone_key: member.zone_key.clone(),
+        default_policy: member.default_policy,
+        token: member.token.clone(),
+    });
+    let opened = places.filter_map(|place| open(shared, before, place, member.role));
+    opened.collect()
+}
+
 fn rebuild(shared: &ServerContext, fleets: &mut Fleets, group: &Group) {
     let is_in = |member: &&Member| member.groups.contains(group);
     let mut members: Vec<&Member> = fleets.members.values().filter(is_in).collect();
     members.sort_by_key(|member| (member.role, member.index));
-    let primaries = peers(&members, ServerRole::Primary);
-    let secondaries = peers(&members, ServerRole::Secondary);
+    let peers = Peers {
+        primaries: peers(&members, ServerRole::Primary),
+        secondaries: peers(&members, ServerRole::Secondary),
+    };
     let before = fleets.groups.get(group).cloned().unwrap_or_default();
-    let mut opened = Vec::new();
-    for member in members {
-        let (copies, notify) = match member.role {
-            ServerRole::Primary => (None, secondaries.clone()),
-            ServerRole::Secondary => (Some(primaries.clone()), Vec::new()),
-        };
-        for pod in &member.pods {
-            let place = PodPlace {
-                pod: server_name(pod),
-                ip: pod.ip.clone(),
-                sidecar_port: member.sidecar_port,
-                primaries: copies.clone(),
-                notify: notify.clone(),
-                key: member.key.clone(),
-                zone_key: member.zone_key.clone(),
-                default_policy: member.default_policy,
-                token: member.token.clone(),
-            };
-            opened.extend(open(shared, &before, place, member.role));
-        }
-    }
+    let opened = members
+        .into_iter()
+        .flat_map(|member| open_pods(shared, &before, member, &peers));
+    let opened: Vec<Opened> = opened.collect();
     let is_known = fleets.groups.contains_key(group);
     if !is_known || !is_same(&before, &opened) {
         tell(shared, group, &opened);

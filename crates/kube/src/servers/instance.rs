@@ -1,6 +1,8 @@
 //! The controller of instances: each has a configuration, keys, Services and a `StatefulSet`, and its pods
 //! are the servers of zones.
 
+mod copying;
+mod given;
 mod pod_view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +12,7 @@ use std::time::Duration;
 use bindery_api::{
     Bind9Config, Bind9InstanceSpec, ClusterConfig, InstanceStatus, OwnerReferenceStatus, ServerSet,
 };
-use bindery_core::{Group, Moment, Problem, Reason, ServerRole};
+use bindery_core::{Group, Moment, Problem, ServerRole};
 use bindery_engine::work::Requeue;
 use bindery_sources::clusters::{
     ConfigFiles, INDEX_ANNOTATION, INSTANCE_FINALIZER, INSTANCE_LABEL, InstanceFacts,
@@ -30,11 +32,16 @@ use super::fleet::{self, LivePod, Member};
 use super::keys::{self, InstanceKeys, KeyWork};
 use super::store::{ObjectPlace, Sort, Store, whole};
 use super::{ServerContext, Verdict, signing_keys, watching};
+use copying::copies;
 use pod_view::pod_view;
+
+pub(super) use given::GivenFiles;
 
 /// How often an instance is looked at though none of its objects changes: for its deadline, its zones and what it
 /// copies. Where nothing is new nothing is written.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// The file of zones of others.
+const ZONES: &str = "named.conf.zones";
 /// How many zones a status lists; all are counted.
 const ZONES_LISTED_MAX: usize = 100;
 
@@ -91,7 +98,13 @@ pub(super) async fn reconcile(
     let Some(observed) = observe(shared, place) else {
         return Ok(Requeue::OnChange);
     };
-    let mut wanted = plan(shared, &observed).await;
+    let given = given::fetch(shared, &place.namespace, &observed.spec).await;
+    let mut wanted = match &given {
+        Ok(given) => plan(shared, &observed, given.as_ref()).await,
+        // What runs goes on until they can be read.
+        Err(_) => Wanted::default(),
+    };
+    let given = given.map(drop);
     let applied = apply(shared, &wanted).await;
     let kept = kept.map(|report| {
         wanted.problem = wanted.problem.take().or(report.problem);
@@ -107,6 +120,7 @@ pub(super) async fn reconcile(
     kept?;
     applied?;
     signing?;
+    given?;
     Ok(Requeue::At(Instant::now() + LOOK_AGAIN))
 }
 
@@ -292,7 +306,11 @@ async fn leave(shared: &ServerContext, observed: &Observed) -> Result<Requeue, A
 }
 
 /// What is not as it should be. A configuration that does not check changes nothing that runs.
-async fn plan(shared: &ServerContext, observed: &Observed) -> Wanted {
+async fn plan(
+    shared: &ServerContext,
+    observed: &Observed,
+    given: Result<&ConfigFiles, &String>,
+) -> Wanted {
     let nothing = |problem: String| Wanted {
         problem: Some(problem),
         ..Wanted::default()
@@ -312,7 +330,13 @@ async fn plan(shared: &ServerContext, observed: &Observed) -> Wanted {
         Ok(files) => files,
         Err(problems) => return nothing(Problem::summary(&problems)),
     };
-    match shared.check(&observed.place, &files).await {
+    let mut checked = files.clone();
+    match given {
+        // Where named.conf or its options are somebody's own, the pod tells.
+        Ok(given) => checked.extend(given.clone().into_iter().filter(|(file, _)| file == ZONES)),
+        Err(problem) => return nothing(problem.clone()),
+    }
+    match shared.check(&observed.place, &checked).await {
         Ok(Verdict::Accepted) => {}
         Ok(Verdict::Refused(words)) => return nothing(words),
         Err(why) => return nothing(format!("the configuration cannot be checked: {why}")),
@@ -476,50 +500,6 @@ fn member(observed: &Observed, groups: BTreeSet<Group>, keys: InstanceKeys) -> M
 /// The number of a pod in its `StatefulSet`.
 fn ordinal(name: &str) -> Option<usize> {
     name.rsplit('-').next()?.parse().ok()
-}
-
-/// Of a secondary, whether its zones are those of the primaries.
-fn copies(shared: &ServerContext, observed: &Observed, groups: &BTreeSet<Group>) -> Option<Said> {
-    if observed.role() == ServerRole::Primary {
-        return None;
-    }
-    let states = shared.engine.server_states();
-    let servers = groups.iter().filter_map(|group| states.get(group));
-    let mut primaries = servers
-        .flatten()
-        .filter(|one| one.info.role == ServerRole::Primary)
-        .peekable();
-    let has_primaries = primaries.peek().is_some();
-    let is_silent = has_primaries && primaries.all(|one| one.answers == Some(false));
-    let pods: BTreeSet<String> = observed
-        .pods
-        .iter()
-        .map(|pod| {
-            let place = ObjectPlace::of(pod);
-            format!("{}/{}", place.namespace, place.name)
-        })
-        .collect();
-    let behind = shared.engine.behind();
-    let behind = behind
-        .iter()
-        .filter(|(info, _)| pods.contains(info.id.as_str()));
-    let behind: usize = behind.map(|(_, count)| count).sum();
-    let (holds, reason, message) = if is_silent {
-        let message = "no primary answers".to_owned();
-        (false, Reason::UpstreamUnreachable, message)
-    } else if behind > 0 {
-        let message = format!("{behind} zones are not at the serial of the primaries");
-        (false, Reason::ZoneTransferFailed, message)
-    } else {
-        let message = "every zone is at the serial of the primaries".to_owned();
-        (true, Reason::ZoneTransferComplete, message)
-    };
-    Some(Said {
-        kind: "ZonesTransferred".to_owned(),
-        holds,
-        reason,
-        message,
-    })
 }
 
 /// Writes the status.

@@ -46,23 +46,45 @@ pub fn instance_files(
         has_own_zones_file: given.is_some_and(|given| given.named_conf_zones.is_some()),
     })?;
     // What somebody gives stands beside what is generated.
-    for (name, config_map) in given_files(spec) {
-        if config_map.is_some() {
-            files.remove(name);
-        }
+    for given in given_files(spec) {
+        files.remove(given.file);
     }
     Ok(files)
 }
 
-/// The files that somebody may give, each with the `ConfigMap` that has it.
-pub(super) fn given_files(spec: &Bind9InstanceSpec) -> [(&'static str, Option<&str>); 3] {
-    let given = spec.config_map_refs.as_ref();
-    let of = |get: fn(&bindery_api::ConfigMapRefs) -> &Option<String>| {
-        given.and_then(|given| get(given).as_deref())
+/// A file of a configuration that somebody gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenFile<'a> {
+    /// Its name, in the folder of the configuration and in the `ConfigMap`.
+    pub file: &'static str,
+    /// The field that names the `ConfigMap`.
+    pub field: &'static str,
+    /// The `ConfigMap`.
+    pub config_map: &'a str,
+}
+
+/// The files that somebody gives.
+#[must_use]
+pub fn given_files(spec: &Bind9InstanceSpec) -> Vec<GivenFile<'_>> {
+    let Some(given) = &spec.config_map_refs else {
+        return Vec::new();
     };
-    [
-        ("named.conf", of(|given| &given.named_conf)),
-        ("named.conf.options", of(|given| &given.named_conf_options)),
-        ("named.conf.zones", of(|given| &given.named_conf_zones)),
-    ]
+    let files = [
+        ("named.conf", "namedConf", &given.named_conf),
+        (
+            "named.conf.options",
+            "namedConfOptions",
+            &given.named_conf_options,
+        ),
+        ("named.conf.zones", "namedConfZones", &given.named_conf_zones),
+    ];
+    let files = files.into_iter().filter_map(|(file, field, config_map)| {
+        let config_map = config_map.as_deref()?;
+        Some(GivenFile {
+            file,
+            field,
+            config_map,
+        })
+    });
+    files.collect()
 }

@@ -242,8 +242,10 @@ pub fn cluster_rollup(total: usize, known: &[InstanceView], not_acted_on: &[Stri
     present.sort_by_key(|one| (one.index, one.name.clone()));
     let ready = present.iter().filter(|one| one.is_ready()).count();
     let mut whole = encompassing(ready.min(total), total, "instances");
-    let is_scaling = present.len() != total || present.len() != known.len();
     let has_word = |one: &&InstanceView| one.ready.is_some();
+    // One that has not said anything yet has just come.
+    let is_scaling =
+        present.len() != total || present.len() != known.len() || !present.iter().all(has_word);
     let waits = |one: &InstanceView| {
         let moving = [Reason::Progressing, Reason::PodsPending];
         let ready = one.ready.as_ref();

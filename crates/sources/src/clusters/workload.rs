@@ -272,9 +272,9 @@ fn config_volume(wanted: &Workload<'_>) -> Value {
     let name = config_name(wanted.name);
     let given: Vec<Value> = given_files(wanted.spec)
         .into_iter()
-        .filter_map(|(file, config_map)| {
-            let items = [json!({ "key": file, "path": file })];
-            Some(json!({ "configMap": { "name": config_map?, "items": items } }))
+        .map(|given| {
+            let items = [json!({ "key": given.file, "path": given.file })];
+            json!({ "configMap": { "name": given.config_map, "items": items } })
         })
         .collect();
     if given.is_empty() {

@@ -204,6 +204,12 @@ fn the_conditions_of_a_cluster_from_its_birth_on() {
     cluster.settle();
     cluster.config = config(3, 1);
     assert!(cluster.said()[0].starts_with("Ready false InstancesScaling"));
+    cluster.step();
+    assert_eq!(
+        cluster.said()[0],
+        "Ready false InstancesScaling 3/4 instances are ready; there are 4",
+        "the new one has said nothing yet"
+    );
 }
 
 #[test]

@@ -18,7 +18,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::json;
 
-use super::bench::{Bench, name};
+use super::bench::{Bench, name, poll};
 
 /// Pods in memory: who is asked, and what fails.
 #[derive(Clone, Default)]
@@ -494,6 +494,80 @@ async fn nothing_is_written_when_nothing_happens() {
             .map(|one| one.metadata.resource_version);
         assert_eq!(after, before, "{target}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_no_zone_wants_says_how_its_pod_is() {
+    let (bench, pods) = bench().await;
+    let alone = "
+apiVersion: bindy.firestoned.io/v1beta1
+kind: Bind9Instance
+metadata: {name: alone, namespace: default, labels: {of: alone}}
+spec: {clusterRef: '', role: primary}
+";
+    bench.create(alone).await;
+    let target = "Bind9Instance/alone";
+    bench.until(target, "Ready", "+AllReady").await;
+    let pod = "default/alone-0".to_owned();
+    let fails = SidecarView::Fails(Reason::GatewayError, "reports a gateway error".to_owned());
+    pods.lock().sidecars.insert(pod.clone(), fails);
+    let message = bench.until(target, "Pod-0", "-GatewayError").await;
+    assert_eq!(message, "Pod alone-0 reports a gateway error");
+    pods.lock().sidecars.clear();
+    bench.until(target, "Ready", "+AllReady").await;
+    // It is the server of the first zone that selects it.
+    let selects = "bind9InstancesFrom: [{selector: {matchLabels: {of: alone}}}]";
+    bench.create(&zone(selects)).await;
+    bench.until_ready("DNSZone/example").await;
+    let content = pods.server(&pod).content(&name("example.com"));
+    assert!(content.is_some(), "it has the zone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_of_others_is_awaited_by_name() {
+    let (bench, _) = bench().await;
+    let refs = "configMapRefs: {namedConfZones: theirs}\n  primary:";
+    bench.create(&CLUSTER.replace("primary:", refs)).await;
+    let target = "Bind9Instance/prod-primary-0";
+    let message = bench.until(target, "Ready", "-ConfigurationInvalid").await;
+    assert_eq!(
+        message,
+        "spec.configMapRefs.namedConfZones: there is no ConfigMap theirs yet; the server waits for it"
+    );
+    let config_map = |data: &str| {
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: theirs, namespace: default}}\n{data}\n"
+        )
+    };
+    bench.create(&config_map("data: {other: x}")).await;
+    let lacks = "spec.configMapRefs.namedConfZones: ConfigMap theirs has no file named.conf.zones";
+    let told = async || {
+        let (_, message) = bench.condition(target, "Ready").await;
+        (message == lacks).then_some(())
+    };
+    assert!(poll(told).await.is_some(), "it is told what is missing");
+    let data = json!({"data": {"named.conf.zones": "# none"}});
+    bench.patch("ConfigMap/theirs", data).await;
+    bench.until(target, "Ready", "+AllReady").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_does_not_come_in_time_is_told_until_it_comes() {
+    let (bench, pods) = bench().await;
+    let pod = "default/prod-primary-0-0".to_owned();
+    pods.lock().unready.insert(pod);
+    bench.create(CLUSTER).await;
+    let target = "Bind9Instance/prod-primary-0";
+    let message = bench.until(target, "Progressing", "+Progressing").await;
+    assert_eq!(message, "1 pods are awaited");
+    bench.pass(Duration::from_mins(10)).await;
+    let message = bench
+        .until(target, "Progressing", "-ProgressDeadlineExceeded")
+        .await;
+    assert_eq!(message, "1 pods have not become ready in time");
+    pods.lock().unready.clear();
+    bench.until(CLUSTER_TARGET, "Ready", "+AllReady").await;
+    bench.until(target, "Progressing", "-Ready").await;
 }
 
 /// The versions of these objects.
