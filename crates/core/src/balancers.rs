@@ -221,17 +221,17 @@ impl Balancers {
     /// the gateway any more.
     ///
     /// `addresses` has those that the pod is known to have had. Of one that is known to have had none, all
-    /// addresses are waited for that the gateway has and no pod asks for.
+    /// addresses are waited for that the gateway has and no pod asks for. Where the label is empty nobody knows
+    /// which gateway it was: its addresses are waited for at every one.
     pub fn release(&mut self, key: &EndpointsKey, label: &Arc<str>, addresses: &[IpAddr]) {
         let mut all: BTreeSet<IpAddr> = addresses.iter().copied().collect();
         all.extend(self.book.addresses_in(key));
         self.set_endpoints(key, None);
-        // A process before this one may have made the gateway for it. Of a pod that lost its label nobody
-        // knows which it was; the periodic look finds it.
-        if !label.is_empty() {
+        let gateway = (!label.is_empty()).then(|| BalancerKey::Egress(Arc::clone(label)));
+        // A process before this one may have made the gateway for it.
+        if gateway.is_some() {
             self.want_gateway(&GroupOwner::Egress(Arc::clone(label)));
         }
-        let gateway = BalancerKey::Egress(Arc::clone(label));
         self.leaving.add(key, gateway, all);
         self.look_at_pod(key);
     }

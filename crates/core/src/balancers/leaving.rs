@@ -16,7 +16,8 @@ pub(super) struct LeavingPods {
 
 #[derive(Clone, Debug)]
 struct LeavingPod {
-    gateway: BalancerKey,
+    /// `None` where nobody knows: then it is every gateway.
+    gateway: Option<BalancerKey>,
     addresses: BTreeSet<IpAddr>,
     /// Nobody knows which addresses it had.
     had_none: bool,
@@ -26,7 +27,7 @@ impl LeavingPods {
     pub(super) fn add(
         &mut self,
         key: &EndpointsKey,
-        gateway: BalancerKey,
+        gateway: Option<BalancerKey>,
         addresses: BTreeSet<IpAddr>,
     ) {
         let pod = LeavingPod {
@@ -86,7 +87,7 @@ impl Balancers {
             let Some(pod) = self.leaving.pods.get(&key) else {
                 continue;
             };
-            if !self.is_left_behind(address, &pod.gateway) {
+            if !self.is_left_behind(address, pod.gateway.as_ref()) {
                 self.leaving.forget_at(&key, address);
                 self.release_if_done(&key);
             }
@@ -104,8 +105,9 @@ impl Balancers {
         let (gateway, had_none) = (pod.gateway.clone(), pod.had_none);
         let mut addresses = pod.addresses.clone();
         if had_none {
-            addresses.extend(self.standing.children(&gateway));
-            addresses.retain(|address| self.is_left_behind(*address, &gateway));
+            let gateway = gateway.as_ref();
+            addresses.extend(gateway.into_iter().flat_map(|one| self.standing.children(one)));
+            addresses.retain(|address| self.is_left_behind(*address, gateway));
             self.leaving.wait_for(key, addresses.clone());
         }
         for address in addresses {
@@ -116,10 +118,14 @@ impl Balancers {
 
     /// Whether an address is bound to a gateway, or may be, for no pod that is there. Where another pod has
     /// the address by now, what is bound is that one's.
-    fn is_left_behind(&self, address: IpAddr, gateway: &BalancerKey) -> bool {
-        let asked = self.book.bindings(address, |other| other == gateway);
-        let is_bound = self.standing.parents(&address).any(|one| one == gateway);
-        is_bound && asked.is_empty()
+    fn is_left_behind(&self, address: IpAddr, gateway: Option<&BalancerKey>) -> bool {
+        let is_its = |key: &BalancerKey| match gateway {
+            Some(gateway) => key == gateway,
+            None => matches!(key, BalancerKey::Egress(_)),
+        };
+        let asked = self.book.bindings(address, is_its);
+        let mut bound = self.standing.parents(&address).filter(|key| is_its(key));
+        bound.any(|key| asked.iter().all(|one| one.balancer != *key))
     }
 
     fn release_if_done(&mut self, key: &EndpointsKey) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bindery_engine::Fence;
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{Event, Service};
+use k8s_openapi::api::core::v1::{Event, Pod, Service};
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Resource};
@@ -75,6 +75,21 @@ impl BalancerApi {
         K: Resource<DynamicType = ()>,
     {
         Api::all(self.client.clone())
+    }
+
+    /// A pod; `None` where it is not there.
+    pub(super) async fn fetch_pod(
+        &self,
+        place: &BalancerObject,
+    ) -> Result<Option<Pod>, BalancerApiError> {
+        let (namespace, name) = parts(place);
+        let api = self.pods(namespace);
+        in_time("read", place, api.get_opt(name)).await
+    }
+
+    /// The pods of a namespace.
+    pub(super) fn pods(&self, namespace: &str) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), namespace)
     }
 
     /// Changes fields of an object.

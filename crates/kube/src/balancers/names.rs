@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use bindery_engine::work::Requeue;
-use bindery_sources::balancers::{ServiceNames, service_names};
+use bindery_sources::balancers::{NAMES_ANNOTATION as PUBLISHED, ServiceNames, service_names};
 use k8s_openapi::api::core::v1::Service;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -18,9 +18,6 @@ use tokio::time::Instant;
 use super::api::{BalancerApiError, parts};
 use super::service::ObservedService;
 use super::{BalancerContext, BalancerObject};
-
-/// The annotation of a Service whose names are, or may be, in DNS: their TTL in seconds.
-const PUBLISHED: &str = "bindery.dev/names-published";
 
 /// The annotation of a Service whose names left DNS: when, in seconds since 1970.
 const WITHDRAWN: &str = "bindery.dev/names-withdrawn";

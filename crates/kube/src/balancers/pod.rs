@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use bindery_engine::work::Requeue;
-use bindery_sources::balancers::{EgressPod, egress_pod};
+use bindery_sources::balancers::{EGRESS_LABEL, EgressPod, egress_pod};
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::api::BalancerApiError;
@@ -49,6 +50,15 @@ pub(super) fn lose(shared: &BalancerContext, place: &BalancerObject, version: Op
     }
 }
 
+/// Takes in a pod without the label that our finalizer keeps: it lost its label while nobody looked.
+pub(super) fn take_stray(shared: &BalancerContext, place: &BalancerObject, object: Pod) {
+    let is_stray = egress_pod(&object).is_some_and(|pod| pod.is_kept && pod.label.is_empty());
+    // Of one that is known its label is known too.
+    if is_stray && shared.seen().pod(place).is_none() {
+        take(shared, place, object);
+    }
+}
+
 /// Gives a pod its finalizer, or takes it away.
 ///
 /// Cancellation: the write is done or not; the next round finds out.
@@ -86,11 +96,35 @@ pub(super) async fn reconcile(
     let Some(body) = plan else {
         return Ok(Requeue::OnChange);
     };
-    match shared.api.write_metadata::<Pod>(place, &body).await {
-        Err(error) if error.is_missing() => {
+    let done = shared.api.write_metadata::<Pod>(place, &body).await;
+    let is_watched = shared.seen().pod(place).is_some_and(|pod| pod.is_watched);
+    match done {
+        Ok(()) if is_watched => Ok(Requeue::OnChange),
+        Err(error) if !error.is_missing() => {
+            if error.is_conflict() && !is_watched {
+                refresh(shared, place).await?;
+            }
+            Err(error)
+        }
+        // Nobody tells of it any more.
+        Ok(()) | Err(_) => {
             shared.seen().drop_pod(place);
             Ok(Requeue::OnChange)
         }
-        done => done.map(|()| Requeue::OnChange),
     }
+}
+
+/// Looks at a pod of which no watch tells, since it has no label any more.
+async fn refresh(shared: &BalancerContext, place: &BalancerObject) -> Result<(), BalancerApiError> {
+    let found = shared.api.fetch_pod(place).await?;
+    let mut seen = shared.seen();
+    match found {
+        // One that has the label again is told of again.
+        Some(object) if object.labels().contains_key(EGRESS_LABEL) => {}
+        Some(object) => seen.refresh_pod(place, object),
+        None => {
+            seen.drop_pod(place);
+        }
+    }
+    Ok(())
 }

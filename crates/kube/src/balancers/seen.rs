@@ -42,6 +42,8 @@ pub(super) struct SeenService {
 pub(super) struct SeenPod {
     pub(super) object: Arc<Pod>,
     pub(super) egress: EgressPod,
+    /// It has the label, so that a watch tells what becomes of it.
+    pub(super) is_watched: bool,
 }
 
 impl Seen {
@@ -130,6 +132,7 @@ impl Seen {
     ) -> Option<EgressPod> {
         let pod = self.pods.get_mut(place)?;
         pod.egress.group = None;
+        pod.is_watched = false;
         if version.is_some() {
             let mut object = (*pod.object).clone();
             object.metadata.resource_version = version;
@@ -144,7 +147,25 @@ impl Seen {
             self.drop_pod(place);
         }
         self.pod_places.insert(egress.key.clone(), place.clone());
-        self.pods.insert(place.clone(), SeenPod { object, egress });
+        let is_watched = !egress.label.is_empty();
+        let pod = SeenPod {
+            object,
+            egress,
+            is_watched,
+        };
+        self.pods.insert(place.clone(), pod);
+    }
+
+    /// What has become of a pod that no watch tells of.
+    pub(super) fn refresh_pod(&mut self, place: &BalancerObject, object: Pod) {
+        let Some(pod) = self.pods.get_mut(place).filter(|pod| !pod.is_watched) else {
+            return;
+        };
+        if pod.object.metadata.uid == object.metadata.uid {
+            pod.object = Arc::new(object);
+        } else {
+            self.drop_pod(place);
+        }
     }
 
     pub(super) fn drop_pod(&mut self, place: &BalancerObject) -> Option<EndpointsKey> {

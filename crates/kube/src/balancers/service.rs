@@ -43,7 +43,7 @@ pub(super) fn take(shared: &BalancerContext, place: &BalancerObject, object: Ser
     if let Some(before) = replaced {
         shared.engine.retire(before);
     }
-    if view.is_kept {
+    if view.is_kept || view.wish == ServiceWish::Leave {
         declare(shared, place, view);
     }
     shared.queue.push(place.clone());

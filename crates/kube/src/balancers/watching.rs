@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bindery_core::backoff::jitter_seed;
 use bindery_core::{Backoff, Failures};
-use bindery_sources::balancers::{EGRESS_LABEL, node_addresses, slice_group, slice_key};
+use bindery_sources::balancers::{EGRESS_LABEL, EgressPod, node_addresses, slice_group, slice_key};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -44,6 +44,13 @@ trait Source:
 
     /// An object is gone, or does not match any more; with the version at which it was so.
     fn lose(shared: &BalancerContext, place: &Place, version: Option<String>);
+
+    /// Everything that is looked at was listed: takes in what else concerns us.
+    fn complete(
+        _shared: &BalancerContext,
+    ) -> impl Future<Output = Result<(), kube::Error>> + Send {
+        std::future::ready(Ok(()))
+    }
 }
 
 impl Source for Service {
@@ -100,6 +107,32 @@ impl Source for Pod {
     fn lose(shared: &BalancerContext, (namespace, name): &Place, version: Option<String>) {
         let place = BalancerObject::Pod(Arc::clone(namespace), Arc::clone(name));
         pod::lose(shared, &place, version);
+    }
+
+    /// Pods that lost their label while nobody looked still have our finalizer.
+    async fn complete(shared: &BalancerContext) -> Result<(), kube::Error> {
+        let api = shared.api.all::<Self>();
+        let without = format!("!{EGRESS_LABEL}");
+        let mut params = ListParams::default().limit(PAGE_LEN).labels(&without);
+        loop {
+            let page = api.list_metadata(&params).await?;
+            for one in page.items {
+                let finalizers = one.metadata.finalizers.iter().flatten();
+                let is_kept = finalizers.into_iter().any(|one| one == EgressPod::FINALIZER);
+                let (Some(namespace), true) = (&one.metadata.namespace, is_kept) else {
+                    continue;
+                };
+                let name = one.name_any();
+                let place = BalancerObject::Pod(namespace.as_str().into(), name.as_str().into());
+                if let Some(object) = shared.api.pods(namespace).get_opt(&name).await? {
+                    pod::take_stray(shared, &place, object);
+                }
+            }
+            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if params.continue_token.is_none() {
+                return Ok(());
+            }
+        }
     }
 }
 
@@ -191,7 +224,9 @@ async fn list<K: Source>(
                 K::lose(shared, gone, None);
             }
             followed.places = places;
-            followed.version = page.metadata.resource_version;
+            let version = page.metadata.resource_version;
+            K::complete(shared).await?;
+            followed.version = version;
             return Ok(());
         }
     }

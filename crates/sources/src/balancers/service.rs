@@ -17,6 +17,9 @@ use k8s_openapi::{
 /// What keeps a Service until nothing of its balancer is left.
 pub const SERVICE_FINALIZER: &str = "bindery.dev/load-balancer";
 
+/// The annotation of a Service whose names are, or may be, in DNS: their TTL in seconds.
+pub const NAMES_ANNOTATION: &str = "bindery.dev/names-published";
+
 /// The annotation by which addresses are asked for, as `spec.loadBalancerIP` does for one: several are
 /// separated by commas.
 pub const REQUESTED_ANNOTATION: &str = "bindery.dev/load-balancer-ips";
@@ -84,6 +87,8 @@ pub fn service_view(service: &Service, class: &BalancerClass) -> Option<ServiceV
     let owner = GroupOwner::Service(Arc::clone(&namespace), Arc::clone(&name));
     let finalizers = meta.finalizers.iter().flatten();
     let is_kept = finalizers.into_iter().any(|one| one == SERVICE_FINALIZER);
+    let annotations = meta.annotations.as_ref();
+    let is_named = annotations.is_some_and(|all| all.contains_key(NAMES_ANNOTATION));
     let is_going = meta.deletion_timestamp.is_some();
     let spec = service.spec.as_ref();
     let wish = match spec.filter(|spec| !is_going && is_ours(spec, class)) {
@@ -97,7 +102,8 @@ pub fn service_view(service: &Service, class: &BalancerClass) -> Option<ServiceV
             };
             ServiceWish::Have(Box::new(declaration), problems)
         }
-        None if is_kept => ServiceWish::Leave,
+        // Whoever took the finalizer away: no name stays without its address.
+        None if is_kept || is_named => ServiceWish::Leave,
         None => ServiceWish::Nothing,
     };
     Some(ServiceView {

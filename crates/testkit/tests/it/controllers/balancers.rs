@@ -61,8 +61,8 @@ impl Clock for Moving {
 pub(super) fn start(
     client: Client,
     provider: &FakeLoadBalancer,
-    stop: &CancellationToken,
-    tasks: &mut JoinSet<()>,
+    takes_unnamed: bool,
+    (stop, tasks): (&CancellationToken, &mut JoinSet<()>),
 ) {
     let provider = Arc::new(provider.clone());
     let times = BalancerTimes::default();
@@ -74,7 +74,7 @@ pub(super) fn start(
         provider,
         class: BalancerClass {
             name: "bindery.dev/lb".into(),
-            takes_unnamed: true,
+            takes_unnamed,
         },
         clock: Arc::new(Moving),
         replica: Replica::alone(),
@@ -360,6 +360,16 @@ spec: {endpoints: [{dnsName: mine.example.com, recordType: A, recordTTL: 60, tar
 #[tokio::test(start_paused = true)]
 async fn a_pod_with_the_label_has_a_gateway_as_long_as_it_lives() {
     let (bench, provider) = bench().await;
+    run_pod(&bench, &provider).await;
+    assert_eq!(provider.lock().holdings.balancers.len(), 1);
+    bench.delete("Pod/p").await;
+    bench.until_gone("Pod/p").await;
+    let gone = poll(async || (provider.lock().holdings == Holdings::default()).then_some(()));
+    assert!(gone.await.is_some(), "{:?}", provider.lock().holdings);
+}
+
+/// A pod with the egress label, which has its gateway.
+async fn run_pod(bench: &Bench, provider: &FakeLoadBalancer) {
     bench
         .create(
             "
@@ -382,9 +392,141 @@ spec: {containers: [{name: c, image: c}]}
         .expect("the API takes it");
     let bound = poll(async || (provider.lock().holdings.addresses.len() == 1).then_some(()));
     assert!(bound.await.is_some(), "{:?}", provider.lock().log);
-    assert_eq!(provider.lock().holdings.balancers.len(), 1);
-    bench.delete("Pod/p").await;
-    bench.until_gone("Pod/p").await;
-    let gone = poll(async || (provider.lock().holdings == Holdings::default()).then_some(()));
-    assert!(gone.await.is_some(), "{:?}", provider.lock().holdings);
+}
+
+/// Lets time pass until the provider has nothing.
+async fn until_empty(bench: &Bench, provider: &FakeLoadBalancer) {
+    for _ in 0..10 {
+        bench.settle().await;
+    }
+    assert_eq!(provider.lock().holdings, Holdings::default());
+}
+
+async fn until_let_go(bench: &Bench, target: &str) {
+    for _ in 0..10 {
+        bench.settle().await;
+    }
+    assert_eq!(bench.finalizers(target).await, Vec::<String>::new());
+}
+
+fn no_label() -> Value {
+    json!({"metadata": {"labels": {"bindery.dev/egress-gateway": null}}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_lost_its_label_while_nobody_looked_is_let_go() {
+    let (mut bench, provider) = bench().await;
+    run_pod(&bench, &provider).await;
+    bench.crash().await;
+    bench.patch("Pod/p", no_label()).await;
+    bench.start();
+    until_let_go(&bench, "Pod/p").await;
+    until_empty(&bench, &provider).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_lost_its_label_is_let_go_though_others_write_to_it() {
+    let (bench, provider) = bench().await;
+    run_pod(&bench, &provider).await;
+    let away = Fault::new(FaultKind::Unreachable, "nobody answers");
+    provider.lock().faults.push_back(away);
+    bench.patch("Pod/p", no_label()).await;
+    bench.pass(Duration::from_millis(100)).await;
+    let other = json!({"metadata": {"annotations": {"other": "writer"}}});
+    bench.patch("Pod/p", other).await;
+    until_let_go(&bench, "Pod/p").await;
+    until_empty(&bench, &provider).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_with_another_label_since_nobody_looked_has_the_other_gateway() {
+    let (mut bench, provider) = bench().await;
+    run_pod(&bench, &provider).await;
+    bench.crash().await;
+    let other = json!({"metadata": {"labels": {"bindery.dev/egress-gateway": "other"}}});
+    bench.patch("Pod/p", other).await;
+    bench.start();
+    for _ in 0..10 {
+        bench.settle().await;
+    }
+    let keys: Vec<String> = {
+        let state = provider.lock();
+        let bound = state.holdings.addresses.values().flatten();
+        let bound = bound.map(|one| one.balancer.to_string());
+        let keys = state.holdings.balancers.keys().map(ToString::to_string);
+        keys.chain(bound).collect()
+    };
+    assert_eq!(keys, ["egress/other", "egress/other"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_became_of_a_service_while_nobody_looked_is_brought_about() {
+    let changes = [
+        json!({"spec": {"type": "ClusterIP"}}),
+        json!({"spec": {"type": "NodePort"}}),
+        // Somebody takes the finalizer away too.
+        json!({"spec": {"type": "ClusterIP"}, "metadata": {"finalizers": null}}),
+    ];
+    for change in changes {
+        let (mut bench, provider) = published().await;
+        bench.crash().await;
+        bench.patch("Service/web", change.clone()).await;
+        bench.start();
+        bench.until_lines(&[]).await;
+        until_let_go(&bench, "Service/web").await;
+        until_empty(&bench, &provider).await;
+        let service = bench.get("Service/web").await.expect("it is there");
+        assert!(service.data["status"]["loadBalancer"]["ingress"].is_null());
+        let annotations = service.metadata.annotations.unwrap_or_default();
+        let ours = annotations.keys().any(|key| key.starts_with("bindery"));
+        assert!(!ours, "{change}: {annotations:?}");
+        assert!(bench.get("DNSEndpoint/service-web").await.is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_deleted_while_nobody_looked_goes_with_its_name() {
+    let (mut bench, provider) = published().await;
+    bench.crash().await;
+    bench.delete("Service/web").await;
+    bench.delete("EndpointSlice/web-1").await;
+    bench.start();
+    bench.until_lines(&[]).await;
+    bench.until_gone("Service/web").await;
+    until_empty(&bench, &provider).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn slices_deleted_while_nobody_looked_are_bound_to_nothing() {
+    let (mut bench, provider) = published().await;
+    bench.crash().await;
+    bench.delete("EndpointSlice/web-1").await;
+    bench.start();
+    bench.settle().await;
+    assert!(provider.lock().holdings.addresses.is_empty());
+    assert_eq!(bench.lines(), [WEB_LINE], "what was published stays");
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_go_though_another_provider_is_asked_since() {
+    let (mut bench, _) = published().await;
+    bench.delete("Service/web").await;
+    bench.crash().await;
+    let other = FakeLoadBalancer::default();
+    bench.balancer = Some(other.clone());
+    bench.start();
+    bench.until_lines(&[]).await;
+    bench.until_gone("Service/web").await;
+    until_empty(&bench, &other).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_another_class_takes_since_nobody_looked_is_let_go() {
+    let (mut bench, provider) = published().await;
+    bench.crash().await;
+    bench.takes_unnamed = false;
+    bench.start();
+    bench.until_lines(&[]).await;
+    until_let_go(&bench, "Service/web").await;
+    until_empty(&bench, &provider).await;
 }

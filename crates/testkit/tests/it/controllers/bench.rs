@@ -49,6 +49,8 @@ pub(super) struct Bench {
     pub(super) pods: Option<FakePods>,
     /// Who gives load balancers, where somebody does.
     pub(super) balancer: Option<FakeLoadBalancer>,
+    /// Whether Services that name no class have load balancers.
+    pub(super) takes_unnamed: bool,
     process: Option<Process>,
     since: tokio::time::Instant,
     _api: EmbeddedApi,
@@ -154,6 +156,7 @@ impl Bench {
             kinds: &KINDS,
             pods: None,
             balancer: None,
+            takes_unnamed: true,
             process: None,
             since: tokio::time::Instant::now(),
             _api: api,
@@ -196,7 +199,8 @@ impl Bench {
             tasks.spawn(pods.clone().run(self.client.clone()));
         }
         if let Some(provider) = &self.balancer {
-            super::balancers::start(self.seen.clone(), provider, &stop, &mut tasks);
+            let tasks = (&stop, &mut tasks);
+            super::balancers::start(self.seen.clone(), provider, self.takes_unnamed, tasks);
         }
         let controllers = Controllers {
             client: self.seen.clone(),

@@ -153,3 +153,34 @@ fn a_gateway_gets_the_families_that_its_pods_have() {
     let held = &stage.world.holdings.balancers[&gateway("out")];
     assert_eq!(held.digest, Some(digest(&[Family::V4, Family::V6])));
 }
+
+#[test]
+fn a_pod_whose_gateway_nobody_knows_is_held_until_no_gateway_has_its_address() {
+    let mut stage = Stage::new();
+    stage.pod("p1", "out", "10.0.0.1");
+    stage.pod("p2", "out", "10.0.0.2");
+    stage.settle();
+    // It lost its label while nobody looked.
+    stage.pods.remove("p1");
+    stage.crash();
+    let p1 = EndpointsKey::Pod("p1".into());
+    stage.machine.release(&p1, &"".into(), &[address("10.0.0.1")]);
+    stage.begin();
+    stage.land(0);
+    stage.begin();
+    assert!(!stage.released.contains(&p1), "its address is bound");
+    stage.settle();
+    assert!(stage.released.contains(&p1));
+    assert_eq!(stage.lines(), stage.truth());
+}
+
+#[test]
+fn a_pod_without_a_known_gateway_or_address_is_held_by_nothing() {
+    let mut stage = Stage::new();
+    stage.pod("p2", "out", "10.0.0.2");
+    stage.settle();
+    let p1 = EndpointsKey::Pod("p1".into());
+    stage.machine.release(&p1, &"".into(), &[]);
+    stage.settle();
+    assert!(stage.released.contains(&p1));
+}
