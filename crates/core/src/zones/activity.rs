@@ -16,7 +16,7 @@
 //! Drifted     others wrote into it                                      ReadChanges Read
 //! Writing     an update is on its way; a full one may follow            Commit
 //! Fallen      the leader lost changes that others may have              Rescue
-//! Serving     open, and everything in it is known                       Commit Renew Sign Check Close
+//! Serving     open, and everything in it is known                       Commit Renew Sign Check Read Close
 //! Draining    no longer wanted; what is ours goes first                 Commit Renew Read Close
 //! Closing     being deleted                                             -
 //! Gone        gone                                                      -

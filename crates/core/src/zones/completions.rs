@@ -75,9 +75,8 @@ impl Zones {
                 zone.is_some_and(|zone| zone.fleet.expects(visit, *serial))
             }
             // Told apart where it is taken in.
-            Completion::Signed(..) => true,
-            Completion::Read(_)
-            | Completion::ChangesRead(..)
+            Completion::Signed(..) | Completion::Read(_) => true,
+            Completion::ChangesRead(..)
             | Completion::Checked(Err(_))
             | Completion::Sent(_)
             | Completion::Verified(..)
@@ -90,80 +89,94 @@ impl Zones {
     }
 
     pub(super) fn read(&mut self, name: &Name, result: Result<ZoneContent, Fault>, now: Duration) {
-        let interval = self.check_interval();
         let sets = result.as_ref().map_or(0, |content| content.sets.len());
         let audit = self.audit_at(name, sets, now);
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };
         zone.next_audit = audit;
-        let opening = zone.lifecycle.phase() == Phase::CreationInProgress;
         zone.reading = false;
         match result {
-            Ok(mut content) => {
-                let had_one_primary = zone.has_one_primary();
-                zone.signatures = content.sift(name);
-                if Self::is_as_known(zone, &content) {
-                    zone.note_signer();
-                    return;
-                }
-                if opening {
-                    zone.signing.reset();
-                }
-                zone.compare_version(name, &content.sets, content.serial);
-                zone.stale = false;
-                zone.serial = Some(content.serial);
-                zone.known_serial = zone.serial;
-                zone.acknowledged = 0;
-                zone.drifted = false;
-                zone.next_check = now + zone.check_pause(interval);
-                zone.recover(&mut self.schedule, name);
-                if opening {
-                    zone.lifecycle.succeed();
-                }
-                zone.missing_since = None;
-                zone.own.see(name, &content);
-                zone.propagate_all(content.serial, now);
-                let sets = content.sets.into_iter();
-                let sets = sets.map(|(key, set)| zone.share(key, set)).collect();
-                zone.children.observe_all(sets);
-                let standing = zone.children.all_actual().keys();
-                zone.guard.memory.see_standing(standing);
-                zone.note_signer();
-                let changes_servers = zone.has_one_primary() != had_one_primary;
-                self.note_belated(name, now);
-                self.count_foreign(name);
-                if changes_servers {
-                    self.seat(name, now);
-                }
-                self.touch_all_owners(name);
-            }
-            Err(fault)
-                if opening
-                    && zone.created_by_us
-                    && zone.missing_since.is_none()
-                    && fault.kind.is_nothing_there() =>
-            {
-                zone.lifecycle.fail();
-                zone.missing_since = Some(now);
-                self.touch_all_owners(name);
-            }
-            Err(fault) => {
-                let signer = zone.absent_signer().filter(|_| opening);
-                let fault = signer.map_or(fault, |signer| signing::awaited(name, signer));
-                if opening {
-                    zone.lifecycle.fail();
-                    if fault.kind == FaultKind::Missing && self.depart_missing(name) {
-                        return;
-                    }
-                } else if fault.kind == FaultKind::Missing
-                    || (zone.created_by_us && fault.kind.is_nothing_there())
-                {
-                    zone.vanish();
-                }
-                self.zone_failed(name, fault, now);
-            }
+            Ok(content) => self.take_in(name, content, now),
+            Err(fault) => self.not_read(name, fault, now),
         }
+    }
+
+    /// Takes in all of a zone as it stands.
+    fn take_in(&mut self, name: &Name, mut content: ZoneContent, now: Duration) {
+        let interval = self.check_interval();
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
+        let signatures = content.sift(name);
+        if zone.is_as_known(&content, &signatures) {
+            return;
+        }
+        self.zone_news.insert(name.clone());
+        let had_one_primary = zone.has_one_primary();
+        zone.signatures = signatures;
+        let opening = zone.lifecycle.phase() == Phase::CreationInProgress;
+        if opening {
+            zone.signing.reset();
+        }
+        zone.compare_version(name, &content.sets, content.serial);
+        zone.stale = false;
+        zone.serial = Some(content.serial);
+        zone.known_serial = zone.serial;
+        zone.acknowledged = 0;
+        zone.drifted = false;
+        zone.next_check = now + zone.check_pause(interval);
+        zone.recover(&mut self.schedule, name);
+        if opening {
+            zone.lifecycle.succeed();
+        }
+        zone.missing_since = None;
+        zone.own.see(name, &content);
+        zone.propagate_all(content.serial, now);
+        let sets = content.sets.into_iter();
+        let sets = sets.map(|(key, set)| zone.share(key, set)).collect();
+        zone.children.observe_all(sets);
+        let standing = zone.children.all_actual().keys();
+        zone.guard.memory.see_standing(standing);
+        zone.note_signer();
+        let changes_servers = zone.has_one_primary() != had_one_primary;
+        self.note_belated(name, now);
+        self.count_foreign(name);
+        if changes_servers {
+            self.seat(name, now);
+        }
+        self.touch_all_owners(name);
+    }
+
+    /// Not all of a zone could be read.
+    fn not_read(&mut self, name: &Name, fault: Fault, now: Duration) {
+        self.zone_news.insert(name.clone());
+        let Some(zone) = self.known.get_mut(name) else {
+            return;
+        };
+        let opening = zone.lifecycle.phase() == Phase::CreationInProgress;
+        if opening
+            && zone.created_by_us
+            && zone.missing_since.is_none()
+            && fault.kind.is_nothing_there()
+        {
+            zone.lifecycle.fail();
+            zone.missing_since = Some(now);
+            return self.touch_all_owners(name);
+        }
+        let signer = zone.absent_signer().filter(|_| opening);
+        let fault = signer.map_or(fault, |signer| signing::awaited(name, signer));
+        if opening {
+            zone.lifecycle.fail();
+            if fault.kind == FaultKind::Missing && self.depart_missing(name) {
+                return;
+            }
+        } else if fault.kind == FaultKind::Missing
+            || (zone.created_by_us && fault.kind.is_nothing_there())
+        {
+            zone.vanish();
+        }
+        self.zone_failed(name, fault, now);
     }
 
     fn checked(&mut self, name: &Name, result: Result<Serial, Fault>, now: Duration) {

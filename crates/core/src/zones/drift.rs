@@ -13,7 +13,8 @@ use crate::{
     fault::{Fault, FaultKind},
     fleet::Pace,
     name::Name,
-    record::{Record, RecordData, RecordKey, RecordSet, RecordType, Serial},
+    record::{Record, RecordData, RecordKey, RecordSet, RecordType, Serial, Soa},
+    signatures::Signatures,
     tracker::Phase,
 };
 
@@ -31,7 +32,8 @@ impl Zones {
     /// When all of a zone is read the next time, if its serial says that nothing happens. A server that lost
     /// as many changes as others wrote since has the serial that it had, which only its records tell.
     ///
-    /// Zones that are opened together are not read together.
+    /// Zones that are opened together are not read together: each comes at half to one and a half of the
+    /// interval.
     pub(super) fn audit_at(&self, name: &Name, sets: usize, now: Duration) -> Duration {
         let zones = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
         let sets = u32::try_from(sets).unwrap_or(u32::MAX);
@@ -41,19 +43,7 @@ impl Zones {
             .max(AUDIT_SHARE.saturating_mul(zones))
             .max(AUDIT_SHARE_SET.saturating_mul(sets));
         let later = u32::from(jitter_seed(name.as_wire()).to_le_bytes()[0]);
-        now + interval / 2 + interval / 512 * later
-    }
-
-    /// Whether a zone that was read is what it was known to be, so that nobody need hear of it.
-    pub(super) fn is_as_known(zone: &Zone, content: &ZoneContent) -> bool {
-        let known = zone.children.all_actual();
-        let stands = content.sets.iter();
-        let is_expected = zone.lifecycle.phase() == Phase::Created && !zone.stale;
-        is_expected
-            && zone.known_serial == Some(content.serial)
-            && zone.fault.is_none()
-            && known.len() == content.sets.len()
-            && stands.eq(known.iter().map(|(key, set)| (key, &**set)))
+        now + interval / 2 + interval / 256 * later
     }
 
     /// How often an idle zone's serial is looked at: often where there are few, and never so often that
@@ -173,6 +163,26 @@ impl Zones {
 }
 
 impl Zone {
+    /// Whether all of a zone that was read is what it was known to be, so that nobody need hear of it: nothing
+    /// is to be forgotten, cleared or told then.
+    pub(super) fn is_as_known(&self, content: &ZoneContent, signatures: &Signatures) -> bool {
+        let is_known = self.lifecycle.phase() == Phase::Created
+            && !self.stale
+            && !self.drifted
+            && self.fault.is_none()
+            && self.acknowledged == 0
+            && self.known_serial == Some(content.serial)
+            && self.serial == self.known_serial;
+        let known = self.children.all_actual();
+        let mut stands = content.sets.iter().zip(known);
+        is_known
+            && self.signatures == *signatures
+            && content.sets.len() == known.len()
+            && stands.all(|((key, set), (known_key, known))| {
+                key == known_key && (*set == **known || is_same_soa(set, known))
+            })
+    }
+
     /// Whether a set that nobody of ours wrote is to go.
     pub(super) fn removes_foreign(&self, key: &RecordKey) -> bool {
         let exclusive = self.declared.as_ref().is_some_and(|declared| {
@@ -320,6 +330,20 @@ impl Zone {
             self.children.land(&key, before.as_ref(), ignored);
         }
     }
+}
+
+/// Whether these are the SOA of a zone at two serials. What is known of it is as old as the last transfer; of the
+/// serials since, only the numbers are known.
+fn is_same_soa(one: &RecordSet, other: &RecordSet) -> bool {
+    let without_serial = |set: &RecordSet| match set.data() {
+        [RecordData::Soa(soa)] => Some(Soa {
+            serial: 0,
+            ..(**soa).clone()
+        }),
+        _ => None,
+    };
+    let (one_soa, other_soa) = (without_serial(one), without_serial(other));
+    one.ttl == other.ttl && one_soa.is_some() && one_soa == other_soa
 }
 
 fn ignored(key: &RecordKey) -> Fault {

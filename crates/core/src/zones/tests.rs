@@ -1,6 +1,7 @@
 //! The state machine driven to rest against a plain model of a name server.
 
 mod answers;
+mod audits;
 mod belated;
 mod cuts;
 mod flood;
