@@ -279,6 +279,8 @@ fn what_became_of_a_set_is_asked_of_those_who_still_own_lines_in_it() {
     // It let go of its line, and something takes it along later.
     owners.declare(of("one", &[], Going::Along));
     assert_eq!(owners.word(&key), Going::Along, "of the other");
+    let leaving = owners.leaving(&key.name).map(|owner| &*owner.name);
+    assert_eq!(leaving.collect::<Vec<_>>(), ["two"]);
     owners.declare(of("two", &[], Going::Along));
     assert_eq!(owners.word(&key), Going::Asked);
     assert_eq!(owners.leaving(&key.name).count(), 0);

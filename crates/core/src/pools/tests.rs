@@ -527,3 +527,27 @@ proptest! {
         }
     }
 }
+
+/// Two move in one round, which frees the address that somebody who was asked before them waits for.
+#[test]
+fn an_address_that_others_free_as_they_move_goes_to_who_waits_for_it() {
+    let mut pools = open(&[("a", pool(&["192.0.2.1-192.0.2.4"]))]);
+    let rows = [
+        ("holds", "192.0.2.1", "", 0),
+        ("first", "192.0.2.3", "192.0.2.1", 2),
+        ("second", "192.0.2.4", "192.0.2.3", 3),
+        ("waits", "", "192.0.2.4", 1),
+    ];
+    for (key, has, asked, created) in rows {
+        let request = AddressRequest {
+            asked: ips(asked),
+            created: Moment(created),
+            ..v4(has)
+        };
+        pools.request(&key, request);
+    }
+    assert_eq!(shown(&pools, "waits"), " AddressUnavailable");
+    pools.release(&"holds");
+    let all = ["first", "second", "waits"].map(|key| shown(&pools, key));
+    assert_eq!(all, ["192.0.2.1", "192.0.2.3", "192.0.2.4"]);
+}

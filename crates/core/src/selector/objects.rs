@@ -208,4 +208,16 @@ mod tests {
             (70..80).collect::<Vec<_>>()
         );
     }
+    #[test]
+    fn an_object_with_fewer_labels_than_another_does_not_get_those_of_that_one() {
+        let label = |key: &str| (key.to_owned(), "yes".to_owned());
+        let mut index = LabelIndex::default();
+        index.insert(1, "default", &Labels::from([label("a"), label("b")]));
+        index.insert(2, "default", &Labels::from([label("a")]));
+        let with = |key: &str| {
+            let selector = Selector::new(&Labels::from([label(key)]), &[], "selector");
+            index.find("default", &selector.expect("labels are a selector"))
+        };
+        assert_eq!((with("a"), with("b")), (vec![1, 2], vec![1]));
+    }
 }

@@ -376,7 +376,7 @@ impl Zones {
     }
 
     /// Puts what others wrote on another server on the leader too. Returns how many sets that concerns, and
-    /// those that cannot stand there.
+    /// those of them that cannot stand there.
     pub(super) fn take_over(
         &mut self,
         name: &Name,
@@ -428,7 +428,7 @@ impl Zones {
                 zone.children.mark(key.clone());
             }
         }
-        (taken.len() - clashing.len(), clashing)
+        (taken.len(), clashing)
     }
 }
 

@@ -413,3 +413,30 @@ fn an_event_costs_what_it_concerns() {
     stage.settle();
     assert_eq!(stage.world.log, ["bind 10.0.7.2"]);
 }
+
+#[test]
+fn an_address_that_is_bound_has_nobody_look_at_a_balancer_that_stays() {
+    let mut stage = standing();
+    stage.slice("s", "web", &["10.0.0.1@n1", "10.0.0.2@n1"]);
+    stage.begin();
+    stage.land(0);
+    assert_eq!(stage.machine.take_work(), [BalancerWork::Addresses]);
+}
+
+#[test]
+fn a_look_that_finds_everything_as_it_was_tells_nothing() {
+    let mut stage = standing();
+    stage.reports.clear();
+    stage.world.log.clear();
+    stage.pass(limits().read_interval);
+    assert_eq!(stage.world.log, ["read"]);
+    assert_eq!(stage.reports, BTreeMap::new());
+}
+
+#[test]
+fn every_balancer_that_is_known_is_listed() {
+    let mut stage = standing();
+    stage.pod("p", "out", "10.0.0.9");
+    let keys: BTreeSet<&BalancerKey> = stage.machine.keys().collect();
+    assert_eq!(keys, [&service_key("web"), &gateway("out")].into());
+}

@@ -342,3 +342,71 @@ fn a_pod_that_comes_back_is_not_told_to_be_gone() {
     assert!(!stage.released.contains(&key));
     assert_eq!(stage.lines(), stage.truth());
 }
+
+#[test]
+fn a_provider_that_knows_of_no_ports_is_told_none() {
+    let mut stage = with_limits(BalancerLimits {
+        binds_ports: false,
+        ..limits()
+    });
+    stage.service("web", 80);
+    slice(&mut stage, &hosts(1..=1));
+    stage.settle();
+    assert_eq!(stage.lines(), ["web", "10.0.0.1 web @192.0.2.1"]);
+}
+
+#[test]
+fn how_long_a_balancer_waited_for_others_is_known() {
+    let mut stage = with_limits(BalancerLimits {
+        balancers_max: 1,
+        ..limits()
+    });
+    stage.service("one", 80);
+    stage.service("two", 80);
+    stage.begin();
+    stage.now += Duration::from_secs(3);
+    stage.settle();
+    let queued = |uid: &str| stage.machine.queued_for(&service_key(uid));
+    assert_eq!(
+        (queued("one"), queued("two")),
+        (Duration::ZERO, Duration::from_secs(3))
+    );
+}
+
+#[test]
+fn addresses_wait_until_a_request_has_them() {
+    let mut stage = standing(1..=1);
+    assert!(!stage.machine.has_pending_addresses());
+    slice(&mut stage, &hosts(1..=2));
+    assert!(stage.machine.has_pending_addresses());
+    stage.begin();
+    assert!(!stage.machine.has_pending_addresses(), "it is on its way");
+}
+
+#[test]
+fn an_endpoint_that_is_refused_does_not_wait_for_its_balancer() {
+    let mut stage = standing(1..=1);
+    stage.world.poison.insert(address("10.0.0.2"));
+    slice(&mut stage, &hosts(1..=2));
+    stage.settle();
+    let report = stage.machine.report(&service_key("web"));
+    assert_eq!((report.bound_len, report.buffered_len), (1, 0));
+    assert_eq!(report.refused.1, 1);
+}
+
+#[test]
+fn a_pod_that_told_of_its_addresses_waits_for_no_others() {
+    let key = EndpointsKey::Pod("p".into());
+    let mut stage = Stage::new();
+    stage.pod("p", "out", "10.0.0.9");
+    stage.pod("q", "out", "10.0.0.8");
+    stage.settle();
+    // What the other one leaves behind stays.
+    stage.world.poison.insert(address("10.0.0.8"));
+    stage.drop_pod("q");
+    stage.settle();
+    stage.machine.release(&key, &"out".into(), &[]);
+    stage.settle();
+    assert!(stage.released.contains(&key));
+    assert!(!stage.released.contains(&EndpointsKey::Pod("q".into())));
+}

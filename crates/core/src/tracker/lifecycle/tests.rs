@@ -206,3 +206,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_phase_has_a_word_of_its_own() {
+    let words = [
+        (Phase::NotStarted, "not_started"),
+        (Phase::CreationInProgress, "creation_in_progress"),
+        (Phase::Created, "created"),
+        (Phase::UpdateInProgress, "update_in_progress"),
+        (Phase::DeletionPending, "deletion_pending"),
+        (Phase::DeletionInProgress, "deletion_in_progress"),
+        (Phase::Gone, "gone"),
+    ];
+    for (phase, word) in words {
+        assert_eq!(phase.as_str(), word);
+    }
+}

@@ -61,7 +61,7 @@ fn missing() -> Fault {
 }
 
 /// A world at rest, with limits of its own.
-fn with_limits(limits: Limits) -> World {
+pub(super) fn with_limits(limits: Limits) -> World {
     let mut world = World {
         zones: Zones::new(limits, servers(&[ServerRole::Primary])),
         ..World::new()
@@ -535,4 +535,14 @@ fn what_was_written_and_not_read_back_is_not_gone_when_it_is_taken_back() {
         .event(&object("www"))
         .map(|event| event.withdrawal);
     assert_eq!(told, Some(Withdrawal::Done));
+}
+
+#[test]
+fn a_zone_that_is_being_read_has_nothing_to_wake_for() {
+    let mut world = World::with_zone("");
+    world.settle();
+    world.now += Duration::from_mins(1);
+    assert_eq!(world.begin(), Step::Check);
+    assert_eq!(world.zones.next_step(&name(ZONE), world.now), None);
+    assert_eq!(world.zones.next_wake(), None);
 }

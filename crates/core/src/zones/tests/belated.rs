@@ -83,3 +83,18 @@ fn a_line_that_was_asked_for_and_withdrawn_goes_again_when_an_old_message_arrive
     world.look();
     assert_eq!(world.lines(), [""; 0]);
 }
+
+#[test]
+fn a_line_may_be_on_its_way_to_the_end_of_the_horizon() {
+    let mut world = World::with_zone("");
+    world.zones.declare(declare("late", 1, "", WWW));
+    world.settle();
+    let zone = world.zones.known.get_mut(&name(ZONE));
+    let belated = &mut zone.expect("it is declared").belated;
+    let line = records(WWW).remove(0);
+    let end = Duration::from_mins(20);
+    belated.expire(end);
+    assert!(belated.has(&line.key(), &line.data));
+    belated.expire(end + Duration::from_nanos(1));
+    assert!(!belated.has(&line.key(), &line.data));
+}

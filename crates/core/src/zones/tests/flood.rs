@@ -175,3 +175,37 @@ fn a_server_that_sends_the_whole_zone_is_asked_for_sets_instead() {
     assert!(matches!(steps[0], Step::ReadChanges(..)), "{steps:?}");
     assert!(matches!(steps[1], Step::Verify(_)), "{steps:?}");
 }
+
+#[test]
+fn what_may_be_written_and_not_read_back_is_bounded() {
+    let at_rest = |unread: usize| {
+        let mut world = World::with_zone("");
+        world.settle();
+        let zone = world.zones.known.get_mut(&name(ZONE));
+        let children = &mut zone.expect("it is declared").children;
+        let keys = (0..unread).map(|one| name(&format!("h{one}.example.com.")));
+        children.queue_to_verify(keys.map(|name| RecordKey::new(name, RecordType::A)));
+        world
+    };
+    for (unread, writes) in [(4_999, true), (5_000, false)] {
+        let mut world = at_rest(unread);
+        world.zones.declare(declare("www", 1, WWW, ""));
+        let step = world.begin();
+        assert_eq!(
+            matches!(step, Step::Commit(_)),
+            writes,
+            "{unread}: {}",
+            step.name()
+        );
+        // With a message on its way, they are read back from there on.
+        let mut world = at_rest(unread);
+        world
+            .zones
+            .known
+            .get_mut(&name(ZONE))
+            .expect("it is declared")
+            .commits = 1;
+        let step = world.zones.next_step(&name(ZONE), world.now);
+        assert_eq!(step.is_none(), writes, "{unread}");
+    }
+}

@@ -1,6 +1,9 @@
 //! Zones that come, are looked at, get lost and go.
 
-use super::*;
+use super::{
+    followers::{APEX, served},
+    *,
+};
 
 #[test]
 fn a_look_that_finds_nothing_new_is_no_news() {
@@ -258,4 +261,18 @@ fn a_value_that_another_object_has_may_be_asked_for_too() {
     asking.published.clear();
     world.zones.declare(asking);
     assert_eq!(world.status("two"), ClaimStatus::Admissible);
+}
+
+#[test]
+fn a_zone_that_is_taken_back_asks_for_nothing() {
+    let mut world = World::new();
+    world.zones.declare_zone(served(APEX));
+    world.settle();
+    let asked = |world: &World| {
+        let event = world.zones.zone_event(&name(ZONE));
+        event.expect("it is known").sets
+    };
+    assert_eq!(asked(&world), 2, "its name servers and their addresses");
+    world.zones.undeclare_zone(&name(ZONE));
+    assert_eq!(asked(&world), 0);
 }

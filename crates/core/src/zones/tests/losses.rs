@@ -455,3 +455,111 @@ fn a_serial_that_was_seen_is_gone_beyond_by_no_more_than_it_takes() {
     assert!(serial.newer_than(Serial(60)), "{serial}");
     assert!(Serial(100).newer_than(serial), "{serial}");
 }
+
+#[test]
+fn what_was_put_back_is_of_others_again_who_may_take_it_away() {
+    let mut world = with_followers(&[ServerRole::Primary]);
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    world.extras = Some((Serial(9), THEIRS.to_owned()));
+    world.pass(Duration::from_secs(30));
+    assert!(world.has(THEIRS) && world.extras.is_none());
+    let content = world.server.get_mut(&name(ZONE)).expect("it is there");
+    content.sets.remove(&records(THEIRS)[0].key());
+    content.serial = content.serial.next();
+    world.pass(Duration::from_secs(30));
+    assert!(!world.has(THEIRS), "{:?}", world.lines());
+}
+
+/// A zone that lost what others wrote, as it was before and after that.
+fn fallen() -> (World, [ZoneContent; 2]) {
+    let mut world = World::new();
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    let before = world.server[&name(ZONE)].clone();
+    world.write(&format!("{THEIRS}\n{API}"));
+    world.pass(Duration::from_secs(5));
+    let after = world.server[&name(ZONE)].clone();
+    (world, [before, after])
+}
+
+#[test]
+fn what_others_put_back_themselves_and_take_away_again_is_not_put_back() {
+    let (mut world, [before, after]) = fallen();
+    let mut again = before.clone();
+    again.serial = after.serial.next();
+    for content in [&before, &after, &again] {
+        let read = Completion::Read(Ok(content.clone()));
+        world.zones.complete(&name(ZONE), read, world.now);
+    }
+    world.server.insert(name(ZONE), again);
+    world.pass(Duration::from_secs(5));
+    assert!(!world.has(THEIRS) && !world.has(API), "{:?}", world.lines());
+}
+
+#[test]
+fn of_a_set_of_others_that_is_there_in_part_the_rest_is_put_back() {
+    let other = "theirs.example.com. 60 IN A 192.0.2.98";
+    let mut world = World::new();
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    let mut part = world.server[&name(ZONE)].clone();
+    world.write(THEIRS);
+    let both = content(&format!("{THEIRS}\n{other}")).sets;
+    let whole = world.server.get_mut(&name(ZONE)).expect("it is there");
+    whole.sets.extend(both);
+    world.pass(Duration::from_secs(5));
+    let read = Completion::Read(Ok(part.clone()));
+    world.zones.complete(&name(ZONE), read, world.now);
+    part.sets.extend(content(other).sets);
+    world.server.insert(name(ZONE), part.clone());
+    let read = Completion::Read(Ok(part));
+    world.zones.complete(&name(ZONE), read, world.now);
+    world.pass(Duration::from_secs(5));
+    assert!(world.has(THEIRS) && world.has(other), "{:?}", world.lines());
+}
+
+#[test]
+fn a_primary_that_takes_the_lead_has_lost_nothing() {
+    let mut world = with_followers(&[ServerRole::Primary]);
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    let silence = Err(Fault::new(FaultKind::Lost, "it does not answer"));
+    world.zones.on_answer(&server(0), silence, world.now);
+    world.pass(Duration::from_secs(5));
+    let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
+    assert_eq!(event.leader.map(|one| one.id), Some(server(1)));
+    assert_eq!((event.mended, event.fallen_from), (None, None));
+}
+
+#[test]
+fn name_servers_of_others_stay_whatever_a_newer_version_says() {
+    let mut world = with_followers(&[ServerRole::Primary]);
+    world.server.insert(name(ZONE), content(APEX));
+    let newest = APEX.replace(" 7 60", " 49 60").replace("NS ns1", "NS ns2");
+    world.others = Some(content(&newest));
+    world.serials.insert(server(1), Ok(Serial(49)));
+    world.zones.declare_zone(ZoneDeclaration {
+        serial_floor: SerialFloor::Told(Serial(49)),
+        ..zone_declaration(Hosting::Elsewhere)
+    });
+    world.watch(Duration::from_secs(5), |_, step| {
+        assert!(!matches!(step, Some(Step::Commit(_))), "{step:?}");
+    });
+    assert!(world.has("example.com. 60 IN NS ns1.example.com."));
+}
+
+#[test]
+fn what_others_wrote_on_a_second_primary_of_an_exclusive_zone_goes() {
+    let mut world = with_followers(&[ServerRole::Primary]);
+    world.zones.declare_zone(ZoneDeclaration {
+        tenancy: Tenancy::Exclusive,
+        ..served(APEX)
+    });
+    world.pass(Duration::from_secs(5));
+    world.extras = Some((Serial(9), THEIRS.to_owned()));
+    world.watch(Duration::from_secs(30), |world, _| {
+        assert!(!world.has(THEIRS), "it is not brought here first");
+    });
+    assert_eq!(world.extras, None);
+}

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{
-    ClaimStatus, Completion, Delta, WWW, WWW2, World, ZONE, ZoneContent, content, declare, name,
-    object, records,
+    ClaimStatus, Completion, Delta, Limits, Step, WWW, WWW2, World, ZONE, ZoneContent,
+    answers::with_limits, content, declare, name, object, records,
 };
-use crate::{RecordKey, RecordType, Serial};
+use crate::{Adoption, RecordKey, RecordType, Serial};
 
 const FOREIGN: &str = "mail.example.com. 60 IN A 192.0.2.9";
 const ALIAS: &str = "www.example.com. 300 IN CNAME other.example.com.";
@@ -240,4 +240,77 @@ fn what_stands_in_the_way_goes_once_and_in_the_same_message() {
     let message = world.messages.last().expect("it was mended");
     let removals: Vec<bool> = message.iter().map(crate::Change::is_removal).collect();
     assert_eq!(removals, [true, false], "{message:?}");
+}
+
+#[test]
+fn what_stands_in_the_way_goes_though_nobody_touched_it_of_late() {
+    let mut world = World::with_zone(&format!("{FOREIGN}\n{ALIAS}"));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    world.settle();
+    assert_eq!(world.status("www"), ClaimStatus::NotOwned);
+    // The object turns out to have had the set.
+    let mut www = declare("www", 1, WWW2, "");
+    www.had = vec![RecordKey::new(name("www.example.com."), RecordType::A)];
+    world.zones.declare(www);
+    world.settle();
+    assert_eq!(served(&world), [WWW2]);
+    assert_eq!(world.messages.len(), 1, "{:?}", world.messages);
+}
+
+#[test]
+fn what_stands_in_the_way_and_is_on_its_way_out_is_not_sent_again() {
+    let text = "www.example.com. 300 IN TXT \"ours\"";
+    let mut world = with_limits(Limits {
+        sets_per_message_max: 1,
+        ..Limits::default()
+    });
+    let serial = world.server[&name(ZONE)].serial.next();
+    let sets = content(ALIAS).sets;
+    let there = ZoneContent { serial, sets };
+    world.server.insert(name(ZONE), there);
+    world.look();
+    let had = |owner: &str, line: &str| {
+        let mut declaration = declare(owner, 1, line, "");
+        declaration.had = vec![records(line)[0].key()];
+        declaration
+    };
+    let len = |step: &Step| match step {
+        Step::Commit(plan) => plan.len(),
+        step => panic!("{step:?}"),
+    };
+    world.zones.declare(had("one", WWW));
+    let first = world.begin();
+    assert_eq!(len(&first), 2, "the CNAME goes and the address comes");
+    world.zones.declare(had("two", text));
+    let second = world.begin();
+    assert_eq!(len(&second), 1);
+    world.end(first);
+    world.end(second);
+    world.settle();
+    assert_eq!(world.lines(), [WWW, text]);
+}
+
+#[test]
+fn what_objects_do_themselves_is_not_told_as_if_others_had_done_it() {
+    let mended = |world: &World| {
+        let event = world.zones.event(&object("www")).expect("it is settled");
+        event.outcomes[0].mended.clone()
+    };
+    let mut world = with(WWW);
+    world.zones.declare(declare("www", 1, WWW2, WWW));
+    world.settle();
+    assert_eq!(
+        (served(&world), mended(&world)),
+        (vec![WWW2.to_owned()], None)
+    );
+    // Nor where it takes over what others have, by its author's word.
+    let mut world = World::with_zone(&format!("{FOREIGN}\n{STRANGE}"));
+    let mut taking = declare("www", 1, WWW, "");
+    taking.adoption = Adoption::Take;
+    world.zones.declare(taking);
+    world.settle();
+    assert_eq!(
+        (served(&world), mended(&world)),
+        (vec![WWW.to_owned()], None)
+    );
 }

@@ -385,3 +385,42 @@ fn a_zone_is_looked_at_often_only_while_its_signatures_are_awaited() {
     let unknown = to_be_signed(&[ServerRole::Primary], named("unknown"));
     assert_eq!(pause(&unknown), usual, "nothing comes of it");
 }
+
+#[test]
+fn only_a_zone_that_we_serve_and_that_stays_is_told_to_be_signed() {
+    let mut world = World::new();
+    world.server.insert(name(ZONE), content(PLAIN));
+    world.zones.declare_zone(ZoneDeclaration {
+        hosting: Hosting::Elsewhere,
+        ..by(named("default"))
+    });
+    world.pass(Duration::from_mins(1));
+    assert_eq!(world.told, []);
+
+    let mut world = to_be_signed(&[ServerRole::Primary], SigningPolicy::Unsaid);
+    world.zones.declare_zone(ZoneDeclaration {
+        going: Some(super::Going::Along),
+        ..by(named("default"))
+    });
+    world.pass(Duration::from_mins(1));
+    assert_eq!(world.told, []);
+}
+
+#[test]
+fn a_policy_that_is_not_there_is_asked_for_again_when_its_time_has_come() {
+    let mut world = World::new();
+    world.zones.declare_zone(by(named("mine")));
+    let mut step = world.begin();
+    while !matches!(step, Step::Sign(_)) {
+        world.end(step);
+        world.now += Duration::from_secs(1);
+        step = world.begin();
+    }
+    world.end(step);
+    let later = world.now + Duration::from_mins(1);
+    let zone = world.zones.known.get_mut(&name(ZONE));
+    zone.expect("it is declared").next_check = later;
+    assert_eq!(world.zones.next_step(&name(ZONE), world.now), None);
+    let again = world.now + Duration::from_secs(10);
+    assert_eq!(world.zones.next_wake(), Some(again));
+}

@@ -358,3 +358,18 @@ fn a_zone_that_cannot_be_read_tells_the_serial_that_was_told_before() {
     let event = world.zones.zone_event(&name(ZONE)).expect("it is known");
     assert_eq!(event.serial, Some(Serial(61)));
 }
+
+/// The secondary has the older version as well, under the serial that the leader was found with.
+#[test]
+fn nothing_is_ready_before_others_have_what_a_fallen_lead_was_given() {
+    let mut world = with_followers(&[ServerRole::Secondary]);
+    world.server.insert(name(ZONE), content(APEX));
+    world.serials.insert(server(1), Ok(Serial(7)));
+    world.zones.declare_zone(with_floor(49));
+    world.pass(Duration::from_millis(500));
+    assert!(world.serial().newer_than(Serial(49)), "{}", world.serial());
+    assert_eq!(state(&world), ZoneState::Opening);
+    world.serials.clear();
+    world.pass(Duration::from_secs(5));
+    assert_eq!(state(&world), ZoneState::Ready);
+}
