@@ -13,7 +13,8 @@ use bindery_bind::{ConfigCheck, find_checkconf};
 use bindery_dns::{Algorithm, Key, KeyProblem, Server};
 use bindery_engine::ports::{NameServer, ZoneHost};
 use bindery_kube::{
-    KeyText, PodAccess, PodKey, PodPlace, PodPorts, SecretText, Sidecar, SidecarAnswer, Verdict,
+    AwaitedZones, KeyText, PodAccess, PodKey, PodPlace, PodPorts, SecretText, Sidecar,
+    SidecarAnswer, Verdict,
 };
 use bindery_sidecar::{
     ClientToken, PodZones, SidecarClient, SidecarClientOptions, SidecarHost, ZonePeers,
@@ -165,9 +166,9 @@ struct PodSidecar {
 }
 
 impl Sidecar for PodSidecar {
-    fn ask(&self) -> BoxFuture<'_, SidecarAnswer> {
+    fn ask<'a>(&'a self, awaited: AwaitedZones<'a>) -> BoxFuture<'a, SidecarAnswer> {
         Box::pin(async move {
-            match self.host.tend().await {
+            match self.host.tend(awaited).await {
                 Ok(status) => SidecarAnswer {
                     view: SidecarView::Answers,
                     keys: status.keys,

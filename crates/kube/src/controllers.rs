@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bindery_api::{KINDS, Kinds, Role, ServedZone, role};
-use bindery_core::{Group, Kind};
+use bindery_core::{Group, Kind, Name, Serial, ZoneKey};
 use bindery_engine::work::{QueueLen, Requeue};
 use bindery_engine::{Engine, Receipts, ZoneReceipts};
 use bindery_sources::{Id, Precedence};
@@ -183,6 +183,22 @@ impl Handle {
             .collect();
         zones.sort_by(|one, other| one.zone_name.cmp(&other.zone_name));
         zones
+    }
+
+    /// The zones that are declared for servers of these groups, each with its newest serial as far as that is
+    /// known; nothing before everything declared was read.
+    pub(crate) fn serials_on(
+        &self,
+        groups: &BTreeSet<Group>,
+    ) -> Option<BTreeMap<Name, Option<Serial>>> {
+        if !self.is_synced() {
+            return None;
+        }
+        let state = self.0.state();
+        let declared = state.declarers.keys();
+        let here = declared.filter(|zone| groups.contains(&zone.group));
+        let serial = |zone: &ZoneKey| state.zone_events.get(zone)?.serial;
+        Some(here.map(|zone| (zone.name.clone(), serial(zone))).collect())
     }
 
     /// How many objects are in which state.

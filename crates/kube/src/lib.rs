@@ -35,6 +35,6 @@ pub use object_counts::ObjectState;
 pub use pools::PoolController;
 pub use replica::Replica;
 pub use servers::{
-    KeyText, PodAccess, PodKey, PodPlace, PodPorts, SecretText, ServerControllers, ServerSettings,
-    ServersHandle, Sidecar, SidecarAnswer, Verdict,
+    AwaitedZones, KeyText, PodAccess, PodKey, PodPlace, PodPorts, SecretText, ServerControllers,
+    ServerSettings, ServersHandle, Sidecar, SidecarAnswer, Verdict,
 };

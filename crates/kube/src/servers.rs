@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use bindery_core::Backoff;
 use bindery_core::backoff::jitter_seed;
+use bindery_core::{Backoff, Name, Serial};
 use bindery_engine::Engine;
 use bindery_engine::ports::{NameServer, ZoneHost};
 use bindery_engine::work::{Requeue, WorkKey, WorkLimits, WorkQueue};
@@ -120,10 +120,13 @@ pub struct PodAccess {
     pub sidecar: Arc<dyn Sidecar>,
 }
 
+/// The zones that a pod shall have, with their newest serials; nothing while that is not known.
+pub type AwaitedZones<'a> = &'a (dyn Fn() -> Option<BTreeMap<Name, Serial>> + Send + Sync);
+
 /// A sidecar that can be asked how it is.
 pub trait Sidecar: Send + Sync + 'static {
-    /// Asks it, for two seconds at most.
-    fn ask(&self) -> BoxFuture<'_, SidecarAnswer>;
+    /// Asks it, for two seconds at most. What its server shall have, it is told where it does not know.
+    fn ask<'a>(&'a self, awaited: AwaitedZones<'a>) -> BoxFuture<'a, SidecarAnswer>;
 
     /// The keys that its server signs zones with: files, by the names that they have in a Secret.
     ///

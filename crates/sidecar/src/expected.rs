@@ -4,15 +4,21 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use bindery_core::{Name, Serial};
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use crate::content;
 
 /// The file in the zones' folder in which the list lies that came over HTTP. It goes with the zones: a pod
 /// that comes back with an empty folder waits for both.
 pub const EXPECTED_FILE: &str = "expected-zones.json";
+
+/// How long a server that started anew waits to be told the serials of now. Whoever tells them is away then, so
+/// that nothing newer is called ready, and what was told before counts.
+const UNTOLD_MAX: Duration = Duration::from_secs(30);
 
 /// How many zones that are missing are named; the rest is counted.
 const NAMED_MAX: usize = 5;
@@ -54,7 +60,22 @@ pub(crate) struct Expectation {
 #[derive(Default)]
 struct Last {
     file: Option<Targets>,
+    /// Why the file could not be read, some time.
+    file_problem: Option<String>,
     sent: Option<Targets>,
+    /// The start of `named` that the sent list was for.
+    told: Option<String>,
+    /// The start of `named` that was seen last, and since when.
+    seen: Option<(String, Instant)>,
+}
+
+/// A list that came over HTTP, as it is kept.
+#[derive(Serialize, Deserialize)]
+struct KeptList {
+    zones: Vec<ExpectedZone>,
+    /// When the `named` had started that it was for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    named: Option<String>,
 }
 
 /// What the list says now.
@@ -86,49 +107,120 @@ impl Expectation {
         }
     }
 
-    /// What is expected now. The files are read each time: they are small, and somebody else writes them.
-    pub(crate) async fn fetch(&self) -> Expecting {
-        let file = match &self.file {
-            Some(path) => Some((path, read(path).await)),
-            None => None,
-        };
-        let sent = read(&self.kept).await;
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(targets) = sent {
-            last.sent = Some(targets);
-        }
-        if let Some((path, read)) = file {
-            match read {
-                Ok(targets) => last.file = Some(targets),
-                // What was sound goes on counting: a slip of the pen takes no server out of rotation.
-                Err(problem) if last.file.is_none() => {
-                    return Expecting::Unknown(format!("{}: {problem}", path.display()));
-                }
-                Err(_) => {}
-            }
+    /// What is expected now of the `named` that started then. The files are read each time: they are small, and
+    /// somebody else writes them.
+    ///
+    /// A list counts for the start that it was told for. Whatever `named` had on its disk, records may have been
+    /// called ready without it while it was away.
+    pub(crate) async fn fetch(&self, started: Option<&str>) -> Expecting {
+        self.read_all().await;
+        let mut last = self.lock();
+        let untold = last.untold_for(started);
+        if let (None, Some(problem)) = (&last.file, &last.file_problem) {
+            return Expecting::Unknown(problem.clone());
         }
         match (&last.file, &last.sent) {
             (None, None) if self.must_wait => {
                 Expecting::Unknown("nobody has told which zones there shall be".to_owned())
             }
             (None, None) => Expecting::Nothing,
+            (_, Some(_)) if self.must_wait && untold.is_some_and(|time| time < UNTOLD_MAX) => {
+                Expecting::Unknown(
+                    "named started anew, and nobody has told which serials there are now"
+                        .to_owned(),
+                )
+            }
             (file, sent) => Expecting::Zones(both(file.as_ref(), sent.as_ref())),
         }
     }
 
-    /// Takes a list that came over HTTP, and keeps it beside the zones.
+    /// Whether whoever tells what is expected should do so for the `named` that started then.
+    pub(crate) async fn is_untold(&self, started: Option<&str>) -> bool {
+        self.read_all().await;
+        let mut last = self.lock();
+        let untold = last.untold_for(started);
+        self.must_wait
+            && match (&last.file, &last.sent) {
+                (None, None) => true,
+                (_, Some(_)) => untold.is_some(),
+                (Some(_), None) => false,
+            }
+    }
+
+    /// Every zone that was ever told of.
+    pub(crate) async fn known(&self) -> Vec<Name> {
+        self.read_all().await;
+        let last = self.lock();
+        let all = both(last.file.as_ref(), last.sent.as_ref());
+        all.into_keys().collect()
+    }
+
+    /// Takes a list that came over HTTP for the `named` that started then, and keeps it beside the zones.
     ///
     /// # Cancellation
     /// If dropped, the former list or this one is kept, whole.
-    pub(crate) async fn write(&self, list: &ExpectedZones, targets: Targets) -> io::Result<()> {
-        let (path, text) = (self.kept.clone(), serde_json::to_vec(list)?);
+    pub(crate) async fn write(
+        &self,
+        list: ExpectedZones,
+        targets: Targets,
+        started: Option<String>,
+    ) -> io::Result<()> {
+        let kept = KeptList {
+            zones: list.zones,
+            named: started.clone(),
+        };
+        let (path, text) = (self.kept.clone(), serde_json::to_vec(&kept)?);
         let writing = move || crate::named::files::write_whole(&path, &text);
         tokio::task::spawn_blocking(writing)
             .await
             .map_err(io::Error::other)??;
-        let mut known = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.lock();
         known.sent = Some(targets);
+        known.told = started;
         Ok(())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in both lists; what was sound goes on counting: a slip of the pen takes no server out of rotation.
+    async fn read_all(&self) {
+        let file = match &self.file {
+            Some(path) => Some((path, read(path).await)),
+            None => None,
+        };
+        let sent = read_kept(&self.kept).await;
+        let mut last = self.lock();
+        match file {
+            Some((_, Ok(targets))) => last.file = Some(targets),
+            Some((path, Err(problem))) => {
+                last.file_problem = Some(format!("{}: {problem}", path.display()));
+            }
+            None => {}
+        }
+        if let Some((targets, told)) = sent {
+            last.sent = Some(targets);
+            last.told = told;
+        }
+    }
+}
+
+impl Last {
+    /// For how long nobody has told what is expected of the `named` that started then; nothing where somebody has,
+    /// or `named` does not answer.
+    fn untold_for(&mut self, started: Option<&str>) -> Option<Duration> {
+        let started = started?;
+        if self.told.as_deref() == Some(started) {
+            return None;
+        }
+        match &self.seen {
+            Some((seen, since)) if seen == started => Some(since.elapsed()),
+            Some(_) | None => {
+                self.seen = Some((started.to_owned(), Instant::now()));
+                Some(Duration::ZERO)
+            }
+        }
     }
 }
 
@@ -189,6 +281,13 @@ async fn read(path: &Path) -> Result<Targets, String> {
     let list: ExpectedZones =
         serde_saphyr::from_str(&text).map_err(|error| format!("is no list of zones: {error}"))?;
     targets(&list)
+}
+
+/// The list that was kept, and the start of `named` that it was for.
+async fn read_kept(path: &Path) -> Option<(Targets, Option<String>)> {
+    let text = tokio::fs::read(path).await.ok()?;
+    let KeptList { zones, named } = serde_json::from_slice(&text).ok()?;
+    Some((targets(&ExpectedZones { zones }).ok()?, named))
 }
 
 /// What meets both lists.
@@ -257,20 +356,24 @@ mod tests {
     async fn a_server_with_an_empty_folder_knows_nothing_until_it_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let expectation = || Expectation::new(folder.path(), None, true);
-        assert!(matches!(expectation().fetch().await, Expecting::Unknown(_)));
+        assert!(matches!(
+            expectation().fetch(None).await,
+            Expecting::Unknown(_)
+        ));
         let told: ExpectedZones = serde_saphyr::from_str("zones: [{name: a.test}]").unwrap();
         let first = expectation();
-        first.write(&told, targets(&told).unwrap()).await.unwrap();
+        let goals = targets(&told).unwrap();
+        first.write(told, goals, None).await.unwrap();
         // Also after a restart beside the same zones.
         for one in [first, expectation()] {
-            let Expecting::Zones(zones) = one.fetch().await else {
+            let Expecting::Zones(zones) = one.fetch(None).await else {
                 panic!("it was told");
             };
             assert!(zones.contains_key(&zone("a.test.")));
         }
         let other = tempfile::tempdir().unwrap();
         let empty = Expectation::new(other.path(), None, true);
-        assert!(matches!(empty.fetch().await, Expecting::Unknown(_)));
+        assert!(matches!(empty.fetch(None).await, Expecting::Unknown(_)));
     }
 
     #[tokio::test]
@@ -278,14 +381,60 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("list.yaml");
         let expectation = Expectation::new(folder.path(), Some(path.clone()), false);
-        assert!(matches!(expectation.fetch().await, Expecting::Unknown(_)));
+        assert!(matches!(
+            expectation.fetch(None).await,
+            Expecting::Unknown(_)
+        ));
         std::fs::write(&path, "zones: [{name: a.test, serial: 1}]").unwrap();
-        assert!(matches!(expectation.fetch().await, Expecting::Zones(zones) if zones.len() == 1));
+        assert!(
+            matches!(expectation.fetch(None).await, Expecting::Zones(zones) if zones.len() == 1)
+        );
         std::fs::write(&path, "zones: [{nam").unwrap();
-        assert!(matches!(expectation.fetch().await, Expecting::Zones(zones) if zones.len() == 1));
+        assert!(
+            matches!(expectation.fetch(None).await, Expecting::Zones(zones) if zones.len() == 1)
+        );
         std::fs::write(&path, "zones: []").unwrap();
-        assert!(matches!(expectation.fetch().await, Expecting::Zones(zones) if zones.is_empty()));
+        assert!(
+            matches!(expectation.fetch(None).await, Expecting::Zones(zones) if zones.is_empty())
+        );
         let fresh = Expectation::new(folder.path(), Some(path), false);
-        assert!(matches!(fresh.fetch().await, Expecting::Zones(zones) if zones.is_empty()));
+        assert!(matches!(fresh.fetch(None).await, Expecting::Zones(zones) if zones.is_empty()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_named_that_started_anew_waits_for_the_serials_of_now_but_not_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let tell = async |expectation: &Expectation, started: &str| {
+            let told: ExpectedZones =
+                serde_saphyr::from_str("zones: [{name: a.test, serial: 7}]").unwrap();
+            let goals = targets(&told).unwrap();
+            let started = Some(started.to_owned());
+            expectation.write(told, goals, started).await.unwrap();
+        };
+        let is_known = async |expectation: &Expectation, started: &str| {
+            matches!(expectation.fetch(Some(started)).await, Expecting::Zones(_))
+        };
+        let first = Expectation::new(folder.path(), None, true);
+        assert!(first.is_untold(Some("monday")).await);
+        tell(&first, "monday").await;
+        assert!(is_known(&first, "monday").await);
+        // A sidecar that starts anew beside the same named knows what it knew.
+        let second = Expectation::new(folder.path(), None, true);
+        assert!(is_known(&second, "monday").await);
+        assert!(!second.is_untold(Some("monday")).await);
+        // Of a named that was away nobody knows what it missed.
+        assert!(!is_known(&second, "tuesday").await);
+        assert!(second.is_untold(Some("tuesday")).await);
+        tell(&second, "tuesday").await;
+        assert!(is_known(&second, "tuesday").await);
+        // Where nobody tells, nothing is called ready either.
+        assert!(!is_known(&second, "friday").await);
+        tokio::time::advance(UNTOLD_MAX).await;
+        assert!(is_known(&second, "friday").await);
+        assert!(second.is_untold(Some("friday")).await);
+        // Who does not have to wait does not.
+        let other = Expectation::new(folder.path(), None, false);
+        assert!(is_known(&other, "sunday").await);
+        assert!(!other.is_untold(Some("sunday")).await);
     }
 }

@@ -1,11 +1,11 @@
 //! The zones of a pod, as the engine has them made and removed: through its sidecar.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bindery_core::zones::{SigningAnswer, SigningPolicy};
-use bindery_core::{Fault, FaultKind, Name, Reason, Record, RecordData};
+use bindery_core::{Fault, FaultKind, Name, Reason, Record, RecordData, Serial};
 use bindery_engine::ports::ZoneHost;
 use futures::future::BoxFuture;
 
@@ -36,15 +36,19 @@ pub struct ZonePeers {
     pub default_policy: Option<String>,
 }
 
-/// The zones that a pod shall have, whoever has it serve them. Clones share them.
+/// The zones that a pod shall have, with their newest serials; nothing while that is not known.
+pub type ZonesOfPod<'a> = &'a (dyn Fn() -> Option<BTreeMap<Name, Serial>> + Send + Sync);
+
+/// What became of the zones of a pod in this process, whoever had it serve them. Clones share it.
 #[derive(Clone, Default)]
 pub struct PodZones(Arc<Mutex<Expected>>);
 
-/// What a sidecar shall have, and what it was told.
+/// What a sidecar shall have, and whether it was told.
 #[derive(Default)]
 struct Expected {
-    zones: BTreeSet<String>,
-    /// Whether it knows them.
+    /// Zones that were made on the pod, and that were taken from it.
+    changed: BTreeMap<Name, bool>,
+    /// Whether the sidecar knows what it shall have.
     is_told: bool,
 }
 
@@ -99,7 +103,7 @@ impl SidecarHost {
     ///
     /// # Cancellation
     /// If dropped, it may have been told.
-    pub async fn tend(&self) -> Result<NamedStatus, SidecarFault> {
+    pub async fn tend(&self, awaited: ZonesOfPod<'_>) -> Result<NamedStatus, SidecarFault> {
         let status = self.probe.server_status().await?;
         if !self.has_peers.load(Ordering::Relaxed) {
             self.tell_peers().await?;
@@ -108,7 +112,7 @@ impl SidecarHost {
         // A pod that came back with an empty folder does not know any more what it shall have.
         let is_told = self.zones.lock().is_told;
         if !is_told || self.is_waiting().await? {
-            self.tell_expected().await?;
+            self.tell_expected(awaited).await?;
         }
         Ok(status)
     }
@@ -153,16 +157,27 @@ impl SidecarHost {
         Ok(())
     }
 
-    async fn tell_expected(&self) -> Result<(), SidecarFault> {
-        let zones = self.zones.lock().zones.clone();
+    async fn tell_expected(&self, awaited: ZonesOfPod<'_>) -> Result<(), SidecarFault> {
+        let Some(served) = awaited() else {
+            return Ok(());
+        };
+        let served = served.into_iter();
+        let mut zones: BTreeMap<Name, Option<Serial>> =
+            served.map(|(zone, serial)| (zone, Some(serial))).collect();
+        let changed = self.zones.lock().changed.clone();
+        for (zone, is_there) in &changed {
+            if *is_there {
+                zones.entry(zone.clone()).or_insert(None);
+            } else {
+                zones.remove(zone);
+            }
+        }
+        let zones = zones.into_iter().map(|(name, serial)| ExpectedZone {
+            name: name.to_string(),
+            serial: serial.map(|serial| serial.0),
+        });
         let list = ExpectedZones {
-            zones: zones
-                .iter()
-                .map(|name| ExpectedZone {
-                    name: name.clone(),
-                    serial: None,
-                })
-                .collect(),
+            zones: zones.collect(),
         };
         match self.client.put_expected(&list).await {
             // bindcar does not know what that is.
@@ -170,27 +185,16 @@ impl SidecarHost {
             Ok(_) | Err(_) => {}
         }
         let mut expected = self.zones.lock();
-        expected.is_told = expected.zones == zones;
+        expected.is_told = expected.changed == changed;
         Ok(())
     }
 
-    /// Notes that there shall be a zone, or not.
-    async fn expect(&self, zone: &Name, is_there: bool) {
-        let name = zone.to_string();
-        let is_news = {
-            let mut expected = self.zones.lock();
-            let is_news = if is_there {
-                expected.zones.insert(name)
-            } else {
-                expected.zones.remove(&name)
-            };
-            expected.is_told &= !is_news;
-            is_news
-        };
-        // What fails is told again by and by.
-        if is_news && let Err(fault) = self.tell_expected().await {
-            tracing::debug!(%zone, %fault, "a sidecar could not be told which zones there shall be");
-        }
+    /// Notes that there shall be a zone, or not. The sidecar is told when it is looked after the next time: of many
+    /// zones at one go, and with their serials.
+    fn expect(&self, zone: &Name, is_there: bool) {
+        let mut expected = self.zones.lock();
+        let before = expected.changed.insert(zone.clone(), is_there);
+        expected.is_told &= before == Some(is_there);
     }
 
     async fn add_zone(&self, zone: &Name, records: &[Record]) -> Result<(), Fault> {
@@ -200,7 +204,7 @@ impl SidecarHost {
             Err(fault) if fault.code() == Some(409) => self.load(zone, &request).await?,
             Err(fault) => return Err(fault.fault()),
         }
-        self.expect(zone, true).await;
+        self.expect(zone, true);
         Ok(())
     }
 
@@ -401,7 +405,7 @@ impl ZoneHost for SidecarHost {
 
     fn delete<'a>(&'a self, zone: &'a Name) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
-            self.expect(zone, false).await;
+            self.expect(zone, false);
             match self.client.delete_zone(&zone.to_string()).await {
                 Err(fault) if fault.code() != Some(404) => Err(fault.fault()),
                 Ok(_) | Err(_) => Ok(()),

@@ -26,7 +26,7 @@ mod server;
 pub use answer::{Answered, SidecarFault, reason_of};
 pub use client::{ClientToken, SidecarClient, SidecarClientOptions, SidecarSetupError};
 pub use expected::{EXPECTED_FILE, ExpectedZone, ExpectedZones};
-pub use host::{PodZones, SidecarHost, ZonePeers};
+pub use host::{PodZones, SidecarHost, ZonePeers, ZonesOfPod};
 pub use named::NamedOptions;
 pub use server::{
     Entry, RequestLimits, ReviewPolicy, ServerSetup, SetupError, SidecarServer, TlsFiles,

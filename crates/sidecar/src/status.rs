@@ -21,6 +21,12 @@ pub(crate) fn serial(text: &str) -> Option<u32> {
     value("signed serial:").or_else(|| value("serial:"))
 }
 
+/// When `named` started, from the text of `status`: it tells one start from another.
+pub(crate) fn started(text: &str) -> Option<&str> {
+    let mut lines = text.lines();
+    lines.find_map(|line| Some(line.trim().strip_prefix("boot time:")?.trim()))
+}
+
 /// How a zone is signed, from the text of `dnssec -status`.
 pub(crate) fn dnssec(text: &str) -> DnssecState {
     let mut state = DnssecState::default();

@@ -54,6 +54,14 @@ pub(super) struct Fleets {
     selections: BTreeMap<Group, Selection>,
 }
 
+impl Fleets {
+    /// The clusters that an instance is in.
+    pub(super) fn groups_of(&self, instance: &ObjectPlace) -> BTreeSet<Group> {
+        let member = self.members.get(instance);
+        member.map(|one| one.groups.clone()).unwrap_or_default()
+    }
+}
+
 /// How zones of a namespace select instances.
 struct Selection {
     namespace: String,

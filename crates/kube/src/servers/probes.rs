@@ -4,20 +4,33 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bindery_core::{Name, Serial};
 use bindery_sources::clusters::SidecarView;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::store::ObjectPlace;
 use super::{SecretText, ServerContext, ServerWork, Sidecar, SidecarAnswer};
+use crate::controllers::Handle;
 
 /// How often each is asked.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// After this time a zone whose serial is not known is not served: no pod need wait to hear of it.
+const SETTLED_AFTER: Duration = Duration::from_secs(10);
+
 /// What sidecars said last, by pod.
 #[derive(Default)]
 pub(super) struct SidecarProbes(Mutex<BTreeMap<ObjectPlace, Probe>>);
+
+/// A pod that is asked.
+struct Asked {
+    pod: ObjectPlace,
+    instance: ObjectPlace,
+    sidecar: Arc<dyn Sidecar>,
+}
 
 struct Probe {
     instance: ObjectPlace,
@@ -103,11 +116,14 @@ impl SidecarProbes {
         said.is_some_and(|said| said.keys.is_none() && said.view == SidecarView::Answers)
     }
 
-    fn all(&self) -> Vec<(ObjectPlace, Arc<dyn Sidecar>)> {
+    fn all(&self) -> Vec<Asked> {
         let probes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = probes.iter();
-        all.map(|(pod, probe)| (pod.clone(), Arc::clone(&probe.sidecar)))
-            .collect()
+        let all = probes.iter().map(|(pod, probe)| Asked {
+            pod: pod.clone(),
+            instance: probe.instance.clone(),
+            sidecar: Arc::clone(&probe.sidecar),
+        });
+        all.collect()
     }
 
     /// Takes in an answer; the instance to look at, where it is news.
@@ -136,17 +152,20 @@ impl SidecarProbes {
 ///
 /// Cancellation: nothing is lost.
 pub(super) async fn run(shared: Arc<ServerContext>, stop: CancellationToken) {
+    let mut synced: Option<Instant> = None;
     loop {
+        if synced.is_none() && shared.zones.get().is_some_and(Handle::is_synced) {
+            synced = Some(Instant::now());
+        }
+        let is_settled = synced.is_some_and(|since| since.elapsed() >= SETTLED_AFTER);
+        let ask = async |asked: Asked| {
+            let awaited = || awaited(&shared, &asked.instance, is_settled);
+            let said = asked.sidecar.ask(&awaited).await;
+            (asked.pod, asked.sidecar, said)
+        };
         let round = async {
-            let asked = shared
-                .probes
-                .all()
-                .into_iter()
-                .map(|(pod, sidecar)| async move {
-                    let said = sidecar.ask().await;
-                    (pod, sidecar, said)
-                });
-            let mut answers: FuturesUnordered<_> = asked.collect();
+            let mut answers: FuturesUnordered<_> =
+                shared.probes.all().into_iter().map(ask).collect();
             while let Some((pod, sidecar, said)) = answers.next().await {
                 let news = shared.probes.take(&pod, &sidecar, said);
                 shared.touch(news.map(ServerWork::Instance));
@@ -159,4 +178,21 @@ pub(super) async fn run(shared: Arc<ServerContext>, stop: CancellationToken) {
             () = round => {}
         }
     }
+}
+
+/// The zones that the pods of an instance shall have. One that nobody ever served is not waited for.
+fn awaited(
+    shared: &ServerContext,
+    instance: &ObjectPlace,
+    is_settled: bool,
+) -> Option<BTreeMap<Name, Serial>> {
+    let zones = shared.zones.get()?;
+    let groups = shared.fleets().groups_of(instance);
+    let serials = zones.serials_on(&groups)?;
+    // What nobody has heard of yet is about to be.
+    let is_known = is_settled || serials.values().all(Option::is_some);
+    let served = serials
+        .into_iter()
+        .filter_map(|(zone, serial)| Some((zone, serial?)));
+    is_known.then(|| served.collect())
 }

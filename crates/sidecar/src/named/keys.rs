@@ -315,7 +315,12 @@ mod tests {
     fn a_process_that_is_no_named_is_left_alone() {
         let folder = tempfile::tempdir().expect("there is room");
         assert!(!hang_up(folder.path()), "there is no pid file");
-        for text in [format!("{}\n", std::process::id()), "0".into(), "-1".into(), "x".into()] {
+        for text in [
+            format!("{}\n", std::process::id()),
+            "0".into(),
+            "-1".into(),
+            "x".into(),
+        ] {
             fs::write(folder.path().join(PID_FILE), text).expect("it is ours");
             assert!(!hang_up(folder.path()), "that is this test");
         }

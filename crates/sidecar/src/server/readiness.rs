@@ -17,6 +17,7 @@ use super::App;
 use super::body::read;
 use super::failure::{NotDone, json};
 use crate::expected::{self, ExpectedZone, ExpectedZones, Expecting, Found, Targets};
+use crate::status;
 use crate::wire::{HealthAnswer, ReadyAnswer, ZoneAnswer};
 
 /// How long an answer counts: whoever asks again within it costs nothing.
@@ -47,13 +48,16 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
 }
 
 pub(super) async fn expected(State(app): State<Arc<App>>) -> Result<Response, NotDone> {
-    let zones = match app.expectation.fetch().await {
+    let started = app.fetch_started().await;
+    let code = StatusCode::NOT_FOUND;
+    let unknown = NotDone::new(code, "the expected zones are not known");
+    if app.expectation.is_untold(started.as_deref()).await {
+        return Err(unknown.with_details("nobody has told them since named started"));
+    }
+    let zones = match app.expectation.fetch(started.as_deref()).await {
         Expecting::Zones(targets) => targets,
         Expecting::Nothing => Targets::new(),
-        Expecting::Unknown(why) => {
-            let code = StatusCode::NOT_FOUND;
-            return Err(NotDone::new(code, "the expected zones are not known").with_details(why));
-        }
+        Expecting::Unknown(why) => return Err(unknown.with_details(why)),
     };
     let zones = zones.into_iter().map(|(name, serial)| ExpectedZone {
         name: name.to_string(),
@@ -71,7 +75,8 @@ pub(super) async fn put_expected(
     let list: ExpectedZones = read(&headers, &body)?;
     let targets = expected::targets(&list).map_err(NotDone::bad_request)?;
     let count = targets.len();
-    let written = app.expectation.write(&list, targets).await;
+    let started = app.fetch_started().await;
+    let written = app.expectation.write(list, targets, started).await;
     written.map_err(|error| {
         let code = StatusCode::INTERNAL_SERVER_ERROR;
         NotDone::new(code, "the list cannot be kept").with_details(error.to_string())
@@ -100,19 +105,25 @@ impl App {
         answer
     }
 
+    /// When `named` started; nothing where it does not answer.
+    async fn fetch_started(&self) -> Option<String> {
+        let text = self.named.fetch_status().await.ok()?;
+        status::started(&text).map(str::to_owned)
+    }
+
     async fn fetch_readiness(&self) -> ReadyAnswer {
         let folder = match tokio::fs::metadata(self.named.folder()).await {
             Ok(found) if found.is_dir() => Ok(()),
             Ok(_) => Err("it is no folder".to_owned()),
             Err(error) => Err(error.to_string()),
         };
-        let rndc = match self.named.fetch_status().await {
-            Ok(_) => Ok(()),
-            Err(fault) => Err(NotDone::from(fault).details.unwrap_or_default()),
+        let (rndc, started) = match self.named.fetch_status().await {
+            Ok(text) => (Ok(()), status::started(&text).map(str::to_owned)),
+            Err(fault) => (Err(NotDone::from(fault).details.unwrap_or_default()), None),
         };
         let mut checks = vec![("zone_dir", folder), ("rndc", rndc)];
         let mut count = 0;
-        match self.expectation.fetch().await {
+        match self.expectation.fetch(started.as_deref()).await {
             Expecting::Nothing => {}
             Expecting::Unknown(why) => checks.push(("zones", Err(why))),
             Expecting::Zones(targets) => {

@@ -12,7 +12,6 @@ use super::App;
 use super::body::read;
 use super::failure::{NotDone, json};
 use crate::content;
-use crate::expected::Expecting;
 use crate::named::{Loaded, file_clause};
 use crate::statement::{self, ZoneStatement};
 use crate::status;
@@ -67,10 +66,7 @@ pub(super) async fn create(State(app): State<Arc<App>>, headers: HeaderMap, body
 
 pub(super) async fn list(State(app): State<Arc<App>>) -> Answer {
     // A zone of which nothing lies in the folder may be known from elsewhere.
-    let more = match app.expectation.fetch().await {
-        Expecting::Zones(targets) => targets.into_keys().collect(),
-        Expecting::Nothing | Expecting::Unknown(_) => Vec::new(),
-    };
+    let more = app.expectation.known().await;
     let zones: Vec<String> = app
         .named
         .fetch_zones(more)

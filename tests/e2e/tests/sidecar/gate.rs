@@ -1,6 +1,7 @@
 //! The serve gate, and what is told when something is broken. Each case has servers of its own.
 
 use std::fs;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
 use bindery_core::Reason;
@@ -19,6 +20,9 @@ pub(crate) fn cases() -> Vec<(&'static str, Run)> {
         ("an_empty_folder_is_not_ready_before_it_is_filled", || {
             Box::pin(an_empty_folder_is_not_ready_before_it_is_filled())
         }),
+        ("a_named_that_was_away_waits_for_the_serials_of_now", || {
+            Box::pin(a_named_that_was_away_waits_for_the_serials_of_now())
+        }),
         ("a_file_tells_what_there_should_be", || {
             Box::pin(a_file_tells_what_there_should_be())
         }),
@@ -28,9 +32,10 @@ pub(crate) fn cases() -> Vec<(&'static str, Run)> {
         ("a_key_that_named_does_not_know_is_told", || {
             Box::pin(a_key_that_named_does_not_know_is_told())
         }),
-        ("a_named_that_began_with_another_key_reads_the_right_one", || {
-            Box::pin(a_named_that_began_with_another_key_reads_the_right_one())
-        }),
+        (
+            "a_named_that_began_with_another_key_reads_the_right_one",
+            || Box::pin(a_named_that_began_with_another_key_reads_the_right_one()),
+        ),
         ("a_sidecar_that_is_away_is_told", || {
             Box::pin(a_sidecar_that_is_away_is_told())
         }),
@@ -55,7 +60,7 @@ async fn until_ready(subject: &Subject, wanted: bool) -> Result<ReadyAnswer> {
             return Ok(answer);
         }
         ensure!(std::time::Instant::now() < deadline, "{answer:?}");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await; // pause between polls
+        tokio::time::sleep(Duration::from_millis(20)).await; // pause between polls
     }
 }
 
@@ -102,6 +107,42 @@ async fn an_empty_folder_is_not_ready_before_it_is_filled() -> Result<()> {
     subject.client.put_expected(&expected(zone, 100)).await?;
     until_ready(&subject, false).await?;
     subject.client.create_zone(&primary(zone)).await?;
+    until_ready(&subject, true).await?;
+    Ok(())
+}
+
+/// What became of the zone while it was away, only others know.
+async fn a_named_that_was_away_waits_for_the_serials_of_now() -> Result<()> {
+    let subject = Subject::start(Kind::Ours, &["--wait-for-expected"])?;
+    let zone = "stale.test";
+    subject.client.create_zone(&primary(zone)).await?;
+    subject.client.put_expected(&expected(zone, 100)).await?;
+    until_ready(&subject, true).await?;
+    // Its start is told by the second.
+    let begun = SystemTime::now();
+    while begun.elapsed()? < Duration::from_millis(1_100) {
+        tokio::time::sleep(Duration::from_millis(20)).await; // pause between polls
+    }
+    subject.stop_named();
+    subject.start_named()?;
+    let checks = until_ready(&subject, false).await?.checks.join(" ");
+    ensure!(
+        checks.contains("named started anew") || checks.contains("rndc: error"),
+        "{checks}"
+    );
+    // Whoever tells what there shall be is told that it is awaited.
+    let deadline = std::time::Instant::now() + crate::subject::PATIENCE;
+    while !matches!(subject.client.expected().await, Err(fault) if fault.code() == Some(404)) {
+        ensure!(std::time::Instant::now() < deadline, "nothing is awaited");
+        tokio::time::sleep(Duration::from_millis(20)).await; // pause between polls
+    }
+    subject.client.put_expected(&expected(zone, 101)).await?;
+    let checks = until_ready(&subject, false).await?.checks.join(" ");
+    ensure!(
+        checks.contains("has serial 100 and should have 101"),
+        "{checks}"
+    );
+    subject.client.put_expected(&expected(zone, 100)).await?;
     until_ready(&subject, true).await?;
     Ok(())
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bindery_core::Reason;
 use bindery_kube::{
-    KeyText, Management, PodAccess, PodKey, PodPlace, PodPorts, SecretText, Sidecar, SidecarAnswer,
-    Verdict,
+    AwaitedZones, KeyText, Management, PodAccess, PodKey, PodPlace, PodPorts, SecretText, Sidecar,
+    SidecarAnswer, Verdict,
 };
 use bindery_sources::clusters::{ConfigFiles, SidecarView};
 use bindery_testkit::{FakeNameServer, Faultless};
@@ -50,7 +50,7 @@ pub(super) struct Pods {
 struct FakeSidecar(FakePods, String);
 
 impl Sidecar for FakeSidecar {
-    fn ask(&self) -> BoxFuture<'_, SidecarAnswer> {
+    fn ask<'a>(&'a self, _awaited: AwaitedZones<'a>) -> BoxFuture<'a, SidecarAnswer> {
         let pods = self.0.lock();
         let said = pods.sidecars.get(&self.1).cloned();
         let keys = pods.loaded.get(&self.1).cloned();
