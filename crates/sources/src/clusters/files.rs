@@ -76,7 +76,11 @@ pub fn given_files(spec: &Bind9InstanceSpec) -> Vec<GivenFile<'_>> {
             "namedConfOptions",
             &given.named_conf_options,
         ),
-        ("named.conf.zones", "namedConfZones", &given.named_conf_zones),
+        (
+            "named.conf.zones",
+            "namedConfZones",
+            &given.named_conf_zones,
+        ),
     ];
     let files = files.into_iter().filter_map(|(file, field, config_map)| {
         let config_map = config_map.as_deref()?;

@@ -248,8 +248,11 @@ pub fn cluster_rollup(total: usize, known: &[InstanceView], not_acted_on: &[Stri
         present.len() != total || present.len() != known.len() || !present.iter().all(has_word);
     let waits = |one: &InstanceView| {
         let moving = [Reason::Progressing, Reason::PodsPending];
+        // Of a single pod that is the reason as long as it only comes up: what fails says how.
+        let comes = |reason: &Reason| *reason == Reason::NotReady && one.pods.1 <= 1;
         let ready = one.ready.as_ref();
-        !one.is_settled || ready.is_none_or(|(_, reason, _)| moving.contains(reason))
+        !one.is_settled
+            || ready.is_none_or(|(_, reason, _)| moving.contains(reason) || comes(reason))
     };
     if is_scaling && present.iter().any(has_word) {
         whole = Said::new(

@@ -10,7 +10,11 @@ use super::super::store::ObjectPlace;
 use super::Observed;
 
 /// Of a secondary, whether its zones are those of the primaries.
-pub(super) fn copies(shared: &ServerContext, observed: &Observed, groups: &BTreeSet<Group>) -> Option<Said> {
+pub(super) fn copies(
+    shared: &ServerContext,
+    observed: &Observed,
+    groups: &BTreeSet<Group>,
+) -> Option<Said> {
     if observed.role() == ServerRole::Primary {
         return None;
     }

@@ -174,7 +174,8 @@ fn the_conditions_of_a_cluster_from_its_birth_on() {
     );
     for one in &mut cluster.instances {
         one.is_settled = true;
-        one.ready = Some((false, Reason::Progressing, "No pods are ready".into()));
+        one.pods = (0, 1);
+        one.ready = Some((false, Reason::NotReady, "No pods are ready".into()));
     }
     assert_eq!(
         cluster.said()[0],
