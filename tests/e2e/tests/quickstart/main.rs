@@ -35,6 +35,7 @@ mod permissions;
 mod plane;
 mod pods;
 mod production;
+mod reasons;
 mod replicas;
 mod resolver;
 mod secondaries;
@@ -166,6 +167,7 @@ fn pod_cases() -> Vec<Case> {
         chaos::cases(),
         production::cases(),
         resolver::cases(),
+        reasons::cases(),
         keys::cases(),
         declared::cases(),
         server_fields::cases(),
