@@ -127,6 +127,7 @@ impl PodPorts for NetworkPods {
             primaries: place.primaries.clone(),
             notify: place.notify.clone(),
             update_key: place.zone_key.clone(),
+            takes_addresses: place.takes_addresses,
             default_policy: place.default_policy.map(str::to_owned),
         };
         let host = Arc::new(SidecarHost::new(

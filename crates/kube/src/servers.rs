@@ -103,6 +103,8 @@ pub struct PodPlace {
     pub key: PodKey,
     /// The key that its zones name, where the configuration of the server does not say who may update.
     pub zone_key: Option<String>,
+    /// Whether its sidecar takes addresses of peers without keys.
+    pub takes_addresses: bool,
     /// The policy by which it signs zones that say `default`, where that is not the one that named has itself.
     pub default_policy: Option<&'static str>,
     /// The token of its sidecar.

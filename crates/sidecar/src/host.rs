@@ -31,9 +31,23 @@ pub struct ZonePeers {
     pub notify: Vec<String>,
     /// The key that updates must be signed with; without it the configuration of the server says who may update.
     pub update_key: Option<String>,
+    /// Whether the sidecar takes addresses alone and cannot change them later, as bindcar: the key is left out, and
+    /// stands in the configuration of the server.
+    pub takes_addresses: bool,
     /// The policy by which the server signs zones that say `default`, where that is not the one that `named` has
     /// itself.
     pub default_policy: Option<String>,
+}
+
+impl ZonePeers {
+    /// Peers as the sidecar takes them.
+    fn written(&self, peers: &[String]) -> Vec<String> {
+        let written = |peer: &String| match peer.split_once(' ') {
+            Some((address, _key)) if self.takes_addresses => address.to_owned(),
+            _ => peer.clone(),
+        };
+        peers.iter().map(written).collect()
+    }
 }
 
 /// The zones that a pod shall have, with their newest serials; nothing while that is not known.
@@ -131,6 +145,9 @@ impl SidecarHost {
     }
 
     async fn tell_peers(&self) -> Result<(), SidecarFault> {
+        if self.peers.takes_addresses {
+            return Ok(());
+        }
         let patch = ZonePatch {
             primaries: self.peers.primaries.clone(),
             also_notify: match self.peers.primaries {
@@ -321,9 +338,13 @@ impl SidecarHost {
                         .collect()
                 },
                 also_notify: (!is_secondary && !self.peers.notify.is_empty())
-                    .then(|| self.peers.notify.clone()),
+                    .then(|| self.peers.written(&self.peers.notify)),
                 allow_transfer: None,
-                primaries: self.peers.primaries.clone(),
+                primaries: self
+                    .peers
+                    .primaries
+                    .as_ref()
+                    .map(|primaries| self.peers.written(primaries)),
                 dnssec_policy: None,
                 inline_signing: None,
             },
@@ -423,6 +444,23 @@ mod tests {
         let record: Record = line.parse().expect("a fixture is a record");
         let one = written(&zone, &record)?;
         Some(format!("{} {} {}", one.name, one.rtype, one.value))
+    }
+
+    #[test]
+    fn peers_have_no_key_where_a_sidecar_takes_addresses_alone() {
+        let given = [
+            "192.0.2.1:5353 key k".to_owned(),
+            "192.0.2.2:5353".to_owned(),
+        ];
+        let check = |takes_addresses: bool| {
+            let peers = ZonePeers {
+                takes_addresses,
+                ..ZonePeers::default()
+            };
+            peers.written(&given)
+        };
+        assert_eq!(check(true), ["192.0.2.1:5353", "192.0.2.2:5353"]);
+        assert_eq!(check(false), given);
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod workload;
 
 pub use conditions::{Rollup, Said, merge_conditions};
 pub use cover::covers;
-pub use files::{GivenFile, given_files, instance_files};
+pub use files::{GivenFile, given_files, has_foreign_sidecar, instance_files};
 pub use hierarchy::{
     ClusterView, InstancePlan, InstanceView, cluster_of_provider, cluster_rollup, plan_instances,
     provider_rollup,

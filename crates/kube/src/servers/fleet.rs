@@ -37,6 +37,8 @@ pub(super) struct Member {
     pub(super) key: PodKey,
     /// The key that its zones name.
     pub(super) zone_key: Option<String>,
+    /// Whether its sidecar takes addresses of peers without keys.
+    pub(super) takes_addresses: bool,
     /// The policy of zones that say `default`.
     pub(super) default_policy: Option<&'static str>,
     pub(super) token: SecretText,
@@ -266,6 +268,7 @@ fn open_pods(
         notify: notify.clone(),
         key: member.key.clone(),
         zone_key: member.zone_key.clone(),
+        takes_addresses: member.takes_addresses,
         default_policy: member.default_policy,
         token: member.token.clone(),
     });

@@ -17,8 +17,9 @@ use bindery_engine::work::Requeue;
 use bindery_sources::clusters::{
     ConfigFiles, INDEX_ANNOTATION, INSTANCE_FINALIZER, INSTANCE_LABEL, InstanceFacts,
     PARENT_GENERATION_ANNOTATION, PART_OF, PART_OF_LABEL, PodView, Said, SigningKeys, Workload,
-    covers, default_policy, instance_files, instance_rollup, kept_keys, key_secret_name,
-    makes_no_keys, merge_conditions, merged, not_acted_on, volume_problems, workload,
+    covers, default_policy, has_foreign_sidecar, instance_files, instance_rollup, kept_keys,
+    key_secret_name, makes_no_keys, merge_conditions, merged, not_acted_on, volume_problems,
+    workload,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::DynamicObject;
@@ -242,8 +243,7 @@ impl Observed {
 
     /// The key that zones name, where the configuration is somebody else's or its sidecar is.
     fn zone_key(&self, current: &str) -> Option<String> {
-        let sidecar = self.spec.bindcar_config.as_ref();
-        let is_foreign = sidecar.is_some_and(|config| config.image.is_some());
+        let is_foreign = has_foreign_sidecar(&self.spec);
         let given = self.spec.config_map_refs.as_ref();
         let is_given = given
             .is_some_and(|given| given.named_conf.is_some() || given.named_conf_options.is_some());
@@ -491,6 +491,7 @@ fn member(observed: &Observed, groups: BTreeSet<Group>, keys: InstanceKeys) -> M
         pods: pods.into_iter().map(|(_, pod)| pod).collect(),
         sidecar_port: u16::try_from(port).unwrap_or(8080),
         zone_key: observed.zone_key(&keys.ring.current.name),
+        takes_addresses: has_foreign_sidecar(&observed.spec),
         default_policy: default_policy(&observed.config()),
         key: keys.ring.current,
         token: keys.token,

@@ -44,12 +44,20 @@ pub fn instance_files(
             named(KeySlot::Transfer, TRANSFER_KEY),
         ],
         has_own_zones_file: given.is_some_and(|given| given.named_conf_zones.is_some()),
+        signs_requests: has_foreign_sidecar(spec),
     })?;
     // What somebody gives stands beside what is generated.
     for given in given_files(spec) {
         files.remove(given.file);
     }
     Ok(files)
+}
+
+/// Whether the sidecar is somebody else's, which takes addresses of peers without a key.
+#[must_use]
+pub fn has_foreign_sidecar(spec: &Bind9InstanceSpec) -> bool {
+    let sidecar = spec.bindcar_config.as_ref();
+    sidecar.is_some_and(|config| config.image.is_some())
 }
 
 /// A file of a configuration that somebody gives.

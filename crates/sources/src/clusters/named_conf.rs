@@ -67,6 +67,8 @@ pub struct NamedConf {
     pub keys: Vec<NamedKey>,
     /// Whether there is a named.conf.zones of the author's own.
     pub has_own_zones_file: bool,
+    /// Whether whatever it asks of others is signed with the key of transfers: its zones cannot name a key.
+    pub signs_requests: bool,
 }
 
 /// A TSIG key of a server.
@@ -175,6 +177,7 @@ fn named_conf(settings: &NamedSettings) -> String {
     to.block(&[&"statistics-channels"], |to| {
         to.say(&[&"inet", &"*", &"port", &alive, &"allow { any; }"]);
     });
+    sign_requests(settings, &mut to);
     if let Some(signing) = &settings.signing {
         signing.write(&mut to);
     }
@@ -183,6 +186,18 @@ fn named_conf(settings: &NamedSettings) -> String {
         to.say(&[&"include", &zones]);
     }
     to.into_text() + &logging("stderr")
+}
+
+/// Transfers and notifications to whichever server have the key of transfers, where zones cannot name it.
+fn sign_requests(settings: &NamedSettings, to: &mut Statements) {
+    let mut keys = settings.keys.iter();
+    let key = keys.find(|(slot, _)| *slot == KeySlot::Transfer);
+    let Some((_, key)) = key.filter(|_| settings.signs_requests) else {
+        return;
+    };
+    for servers in ["0.0.0.0/0", "::/0"] {
+        to.block(&[&"server", &servers], |to| to.say(&[&"keys", key]));
+    }
 }
 
 /// The keys that may control the server: the others are for records only.

@@ -31,6 +31,7 @@ fn conf(role: ServerRole, cluster: &str) -> NamedConf {
         allow_transfer: servers.unwrap_or_default().allow_transfer,
         keys: vec![key(KeySlot::Current, "bindery")],
         has_own_zones_file: false,
+        signs_requests: false,
     }
 }
 

@@ -93,6 +93,7 @@ pub(super) struct NamedSettings {
     pub(super) keys: Vec<(KeySlot, KeyName)>,
     pub(super) optional: Vec<&'static (&'static str, &'static str)>,
     pub(super) has_own_zones_file: bool,
+    pub(super) signs_requests: bool,
 }
 
 impl NamedSettings {
@@ -127,6 +128,8 @@ impl NamedSettings {
             keys: keys(&conf.keys, &mut reading),
             optional: optional(conf.version.as_deref()),
             has_own_zones_file: conf.has_own_zones_file,
+            // The servers of the world would refuse a key that they do not know.
+            signs_requests: conf.signs_requests && !recursion,
         };
         if reading.problems.is_empty() {
             Ok(settings)

@@ -18,6 +18,7 @@ fn conf(cluster: &str, own: Option<&str>) -> NamedConf {
         allow_transfer: cluster.primary.unwrap_or_default().allow_transfer,
         keys: vec![key(KeySlot::Current, "bindery")],
         has_own_zones_file: false,
+        signs_requests: false,
     }
 }
 
@@ -96,6 +97,19 @@ fn a_spec_that_says_nothing_gets_an_authoritative_server() {
     has_not(&main, "named.conf.zones");
     let rndc = &render(&conf).unwrap()["keys/rndc.conf"];
     has(rndc, &["default-key \"bindery\";", "default-port 9530;"]);
+}
+
+#[test]
+fn requests_are_signed_where_zones_cannot_name_a_key_and_nobody_recurses() {
+    let check = |cluster: &str, signs: bool| {
+        let mut conf = conf(cluster, None);
+        conf.keys.push(key(KeySlot::Transfer, "bindery-transfer"));
+        conf.signs_requests = signs;
+        main_file(&conf).contains("server 0.0.0.0/0 {\n\tkeys \"bindery-transfer\";")
+    };
+    assert!(check("{}", true), "{}", main_file(&conf("{}", None)));
+    assert!(!check("{}", false));
+    assert!(!check("{global: {recursion: true}}", true));
 }
 
 #[test]
