@@ -35,6 +35,7 @@ mod permissions;
 mod plane;
 mod pods;
 mod production;
+mod real_clusters;
 mod reasons;
 mod replicas;
 mod resolver;
@@ -167,6 +168,7 @@ fn pod_cases() -> Vec<Case> {
         chaos::cases(),
         production::cases(),
         resolver::cases(),
+        real_clusters::cases(),
         reasons::cases(),
         keys::cases(),
         declared::cases(),
