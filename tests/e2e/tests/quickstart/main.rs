@@ -42,6 +42,7 @@ mod resolver;
 mod secondaries;
 mod server_fields;
 mod servers;
+mod shapes;
 mod signed;
 mod site;
 mod stage;
@@ -170,6 +171,7 @@ fn pod_cases() -> Vec<Case> {
         resolver::cases(),
         real_clusters::cases(),
         reasons::cases(),
+        shapes::cases(),
         keys::cases(),
         declared::cases(),
         server_fields::cases(),
