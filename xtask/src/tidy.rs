@@ -101,6 +101,7 @@ const TEXT_RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     promises::documents,
     promises::outside_paths,
     promises::explained_reasons,
+    promises::shown_reasons,
     stations::walked,
 ];
 

@@ -12,6 +12,9 @@ const NONE_YET: &str = "none yet";
 /// Where the reasons of conditions are listed in code, and where they are explained.
 const REASONS: &str = "crates/core/src/reason.rs";
 const GUIDE: &str = "docs/troubleshooting.md";
+/// Where it stands which test shows which reason of name servers, and the first and last of these.
+const SHOWN: &str = "docs/conditions.md";
+const SHOWN_REASONS: [&str; 2] = ["AllReady", "UpstreamUnreachable"];
 /// Where the rules are.
 const RULES: &str = "xtask/src/tidy/";
 
@@ -122,16 +125,45 @@ pub(super) fn explained_reasons(tree: &Tree) -> Vec<Finding> {
         return Vec::new();
     };
     let guide = tree.file(GUIDE).map_or("", |file| file.text.as_str());
-    file.text
-        .lines()
+    reasons(&file.text)
+        .filter(|word| !guide.contains(&format!("| `{word}` |")))
+        .map(|word| Finding::failure(GUIDE, 1, format!("the reason `{word}` is not explained")))
+        .collect()
+}
+
+/// Every reason of name servers is shown by a test, and the tests that are named exist.
+pub(super) fn shown_reasons(tree: &Tree) -> Vec<Finding> {
+    let (Some(code), Some(file)) = (tree.file(REASONS), tree.file(SHOWN)) else {
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    let [first, last] = SHOWN_REASONS;
+    let mut is_over = false;
+    let of_servers = reasons(&code.text).skip_while(|word| *word != first);
+    let of_servers = of_servers.take_while(|word| !std::mem::replace(&mut is_over, *word == last));
+    for word in of_servers.filter(|word| !file.text.contains(&format!("| `{word}` |"))) {
+        let message = format!("no test is named that shows the reason `{word}`");
+        findings.push(Finding::failure(SHOWN, 1, message));
+    }
+    for (number, line) in file.lines().filter(|(_, line)| line.starts_with('|')) {
+        let spans = line.split('`').skip(1).step_by(2);
+        let is_test = |span: &&str| span.contains('_') && !span.contains(char::is_uppercase);
+        for name in spans.filter(is_test).filter(|name| !is_defined(tree, name)) {
+            let message = format!("no test is called `{name}`");
+            findings.push(Finding::failure(SHOWN, number, message));
+        }
+    }
+    findings
+}
+
+/// The words of the list of reasons.
+fn reasons(code: &str) -> impl Iterator<Item = &str> {
+    code.lines()
         .skip_while(|line| line.trim() != "Reason {")
         .skip(1)
         .take_while(|line| line.trim() != "}")
         .filter_map(|line| line.trim().strip_suffix(','))
         .filter(|word| word.chars().all(char::is_alphanumeric))
-        .filter(|word| !guide.contains(&format!("| `{word}` |")))
-        .map(|word| Finding::failure(GUIDE, 1, format!("the reason `{word}` is not explained")))
-        .collect()
 }
 
 /// Whether a line begins a numbered item.
@@ -202,6 +234,24 @@ mod tests {
         assert_eq!(
             check(explained_reasons, &files),
             "docs/troubleshooting.md:1: the reason `Held` is not explained"
+        );
+    }
+
+    #[test]
+    fn a_reason_of_servers_that_no_test_shows_is_named() {
+        let code = "    Reason {\n        Held,\n        AllReady,\n        NotReady,\n        \
+                    UpstreamUnreachable,\n        Other,\n    }\n}\n";
+        let table =
+            "| `AllReady` | `one_test` | `gone_test` |\n| `UpstreamUnreachable` | `one_test` | |\n";
+        let files = [
+            (REASONS, code),
+            (SHOWN, table),
+            ("crates/a/src/a.rs", "    fn one_test() {}\n"),
+        ];
+        assert_eq!(
+            check(shown_reasons, &files),
+            "docs/conditions.md:1: no test is named that shows the reason `NotReady`\n\
+             docs/conditions.md:1: no test is called `gone_test`"
         );
     }
 
