@@ -4,6 +4,7 @@
 //! whatever else waits, then *published* to readers and watchers, then acknowledged. Checks of later
 //! writes see staged objects; reads and watches see published ones only.
 
+mod bell;
 mod committer;
 mod disk;
 mod history;
@@ -18,6 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use tokio::sync::watch;
 
+pub(crate) use bell::{Bell, Listener};
 use committer::Committer;
 pub use disk::OpenError;
 use disk::{Disk, Folder};
@@ -134,7 +136,7 @@ struct Collection {
     objects: BTreeMap<Arc<ObjectId>, Arc<Stored>>,
     staged: BTreeMap<Arc<ObjectId>, (u64, Option<Arc<Stored>>)>,
     history: History,
-    changed: Arc<watch::Sender<()>>,
+    changed: Arc<Bell>,
 }
 
 struct Write {
@@ -207,8 +209,8 @@ impl Store {
     }
 
     /// Tells when a resource has new events.
-    pub(crate) fn subscribe(&self, resource: &str) -> watch::Receiver<()> {
-        self.shared.lock().collection(resource).changed.subscribe()
+    pub(crate) fn subscribe(&self, resource: &str) -> Listener {
+        self.shared.lock().collection(resource).changed.listen()
     }
 
     /// Begins a group of writes that become durable and visible together.
@@ -290,7 +292,7 @@ impl Shared {
     }
 
     /// Shows one durable write to readers; the caller wakes `changed` once it let go of the lock.
-    fn publish(&self, state: &mut State, write: Write, changed: &mut Vec<Arc<watch::Sender<()>>>) {
+    fn publish(&self, state: &mut State, write: Write, changed: &mut Vec<Arc<Bell>>) {
         let version = write.after.version;
         state.visible = version;
         let id = Arc::clone(&write.after.id);
@@ -400,7 +402,7 @@ impl State {
                 objects: BTreeMap::new(),
                 staged: BTreeMap::new(),
                 history: History::starting_at(self.opened),
-                changed: Arc::new(watch::Sender::new(())),
+                changed: Arc::default(),
             };
             self.collections.insert(resource.into(), collection);
         }

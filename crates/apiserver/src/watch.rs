@@ -12,7 +12,6 @@ use bytes::Bytes;
 use futures::stream;
 use http::StatusCode;
 use serde_json::{Value, json};
-use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 
 use super::Core;
@@ -25,7 +24,7 @@ use super::read::{too_old, version};
 use super::request::Form;
 use super::selector::Selector;
 use super::service::{Call, Reply};
-use super::store::{Change, Event, watch_line};
+use super::store::{Change, Event, Listener, watch_line};
 use crate::table::RowObject;
 
 /// Events read from the history at a time, so that the store's lock is held briefly.
@@ -52,7 +51,7 @@ struct Watcher {
     initial: std::vec::IntoIter<Arc<Stored>>,
     /// Whether the end of those is marked.
     end_mark: bool,
-    changed: Receiver<()>,
+    changed: Listener,
     deadline: Instant,
     next_bookmark: Instant,
     ended: bool,
@@ -147,16 +146,14 @@ impl Watcher {
             if self.ended {
                 return None;
             }
-            self.changed.mark_unchanged();
+            self.changed.forget();
             self.read_on();
             if !self.lines.is_empty() {
                 continue;
             }
             tokio::select! {
                 biased;
-                changed = self.changed.changed() => {
-                    self.ended = changed.is_err();
-                }
+                is_there = self.changed.heard() => self.ended = !is_there,
                 () = sleep_until(self.deadline) => self.ended = true,
                 () = sleep_until(self.next_bookmark), if self.bookmarks => {
                     let line = self.bookmark(&Value::Null);

@@ -131,7 +131,7 @@ fn publish(shared: &Shared, batch: Vec<Write>) {
         .durable
         .send_modify(|durable| durable.version = version);
     for changed in changed {
-        changed.send_replace(());
+        changed.ring();
     }
 }
 

@@ -3,10 +3,9 @@
 use std::sync::{Arc, MutexGuard};
 
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use super::super::object::serialized;
-use super::{Change, ObjectId, ObjectUid, Refused, Shared, State, Stored, Write};
+use super::{Bell, Change, ObjectId, ObjectUid, Refused, Shared, State, Stored, Write};
 
 /// Holds the store's lock; no other write comes between what it reads and what it writes. What was
 /// written cannot be taken back, so every check comes first.
@@ -14,7 +13,7 @@ pub(crate) struct Transaction<'a> {
     shared: &'a Shared,
     state: MutexGuard<'a, State>,
     in_memory: bool,
-    changed: Vec<Arc<watch::Sender<()>>>,
+    changed: Vec<Arc<Bell>>,
 }
 
 impl<'a> Transaction<'a> {
@@ -140,7 +139,7 @@ impl<'a> Transaction<'a> {
             self.shared.work.notify_one();
         }
         for changed in self.changed {
-            changed.send_replace(());
+            changed.ring();
         }
         version
     }
