@@ -200,6 +200,13 @@ fn port_chains(
         let choice = json!([{ "vmap": { "key": random, "data": { "set": choices } } }]);
         rules.push(Rule::new("choice", choice));
     }
+    // A packet that is on its way through the rules while a transaction ends goes on through those that it began
+    // with, but finds no element any more in a set of theirs. Without a set the last endpoint is found.
+    if let Some(endpoint) = endpoints.last() {
+        let chain = end_name(key, front, *endpoint);
+        let otherwise = json!([{ "goto": { "target": chain } }]);
+        rules.push(Rule::new("otherwise", otherwise));
+    }
     insert(section, &port_name(key, front, family), None, rules);
 }
 
