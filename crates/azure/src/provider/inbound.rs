@@ -53,14 +53,18 @@ impl AzureBalancer {
             self.find_balancer(key, names),
         )?;
         let service = detached(&inbound_service(&self.settings, names));
+        let has_something = balancer.is_ours() || ip.is_ours();
         // A load balancer of somebody else has a service of somebody else.
         if !balancer.is_foreign() {
             self.note(&names.service, None);
-            match self.gateway.write_service(service.clone()).await {
-                Ok(()) => {}
-                // There is no gateway any more.
-                Err(fault) if fault.kind == FaultKind::Missing => {}
-                Err(fault) => return Err(not_addresses(fault)),
+            // To detach a service that is gone would make it again, and nothing would tell that it is ours.
+            if has_something {
+                match self.gateway.write_service(service.clone()).await {
+                    Ok(()) => {}
+                    // There is no gateway any more.
+                    Err(fault) if fault.kind == FaultKind::Missing => {}
+                    Err(fault) => return Err(not_addresses(fault)),
+                }
             }
             if balancer.is_ours() {
                 let path = balancer_path(&self.settings, names);

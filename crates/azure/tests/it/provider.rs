@@ -2,7 +2,7 @@
 
 use bindery_azure::AzureCredential;
 use bindery_core::FaultKind;
-use bindery_core::balancers::Family;
+use bindery_core::balancers::{BalancerKey, Family};
 use bindery_engine::balancing::LoadBalancer as _;
 use bindery_testkit::azure::AzureFate;
 use serde_json::{Value, json};
@@ -319,4 +319,24 @@ async fn tokens_come_from_each_kind_of_identity_and_are_kept() {
     assert_eq!(fault.kind, FaultKind::Denied);
     assert!(fault.message.contains("AADSTS7000215"), "{fault}");
     assert!(!fault.message.contains("not-to-be-told"), "{fault}");
+}
+
+#[tokio::test]
+async fn a_removal_whose_last_answer_was_lost_makes_no_service_again() {
+    for key in [service("u1"), egress("out")] {
+        let stage = Stage::new().await;
+        let provider = stage.provider();
+        let spec = match key {
+            BalancerKey::Service(_) => inbound(&[80]),
+            BalancerKey::Egress(_) => outbound(&[Family::V4]),
+        };
+        provider.ensure(&key, &spec, &[]).await.expect("it is made");
+        stage.fail("DELETE publicIPAddresses", AzureFate::DoneAndFailed(504));
+        provider.remove(&key).await.expect_err("nobody knows");
+        assert_eq!(stage.own(), [""; 0], "it was done");
+        // The process ends after the first thing that is done next.
+        stage.fail("POST updateServices", AzureFate::DoneAndFailed(504));
+        let _ended = stage.provider().remove(&key).await;
+        assert_eq!(stage.services(), [""; 0], "{key}");
+    }
 }
