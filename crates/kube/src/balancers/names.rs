@@ -22,6 +22,11 @@ use super::{BalancerContext, BalancerObject};
 /// The annotation of a Service whose names left DNS: when, in seconds since 1970.
 const WITHDRAWN: &str = "bindery.dev/names-withdrawn";
 
+/// The objects that have names of Services.
+pub(super) const SELECTOR: &str = "app.kubernetes.io/managed-by=bindery";
+
+const OBJECT_PREFIX: &str = "service-";
+
 /// How long caches are waited for at most, whatever the TTL is.
 const CACHED_MAX: Duration = Duration::from_mins(5);
 
@@ -215,7 +220,12 @@ fn annotation<'a>(object: &'a Service, key: &str) -> Option<&'a String> {
 
 /// The name of the object that has a Service's names.
 fn object_name(place: &BalancerObject) -> String {
-    format!("service-{}", parts(place).1)
+    format!("{OBJECT_PREFIX}{}", parts(place).1)
+}
+
+/// The Service whose names an object with this name has.
+pub(super) fn service_name(object: &str) -> Option<&str> {
+    object.strip_prefix(OBJECT_PREFIX)
 }
 
 fn spec(names: &ServiceNames, found: Vec<String>) -> Value {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use bindery_core::backoff::jitter_seed;
 use bindery_core::balancers::BalancerReport;
 use bindery_core::{FaultKind, Reason};
+use bindery_sources::balancers::SERVICE_CONDITION as CONDITION;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -13,9 +14,6 @@ use serde_json::{Value, json};
 use super::api::{BalancerApiError, parts};
 use super::service::ObservedService;
 use super::{BalancerContext, BalancerObject};
-
-/// The condition that is ours.
-const CONDITION: &str = "Programmed";
 
 /// Bytes of an Event's message; `events.k8s.io` allows as many.
 const MESSAGE_LEN_MAX: usize = 1024;

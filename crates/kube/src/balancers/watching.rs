@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bindery_api::DnsEndpoint;
 use bindery_core::backoff::jitter_seed;
 use bindery_core::{Backoff, Failures};
 use bindery_sources::balancers::{EGRESS_LABEL, EgressPod, node_addresses, slice_group, slice_key};
@@ -16,7 +17,7 @@ use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use super::{BalancerContext, BalancerObject, pod, service};
+use super::{BalancerContext, BalancerObject, names, pod, service};
 
 const RETRY: Backoff = Backoff {
     first: Duration::from_millis(200),
@@ -136,7 +137,29 @@ impl Source for Pod {
     }
 }
 
-/// Follows everything until `stop`.
+/// Names of Services: what others do to them is put right.
+impl Source for DnsEndpoint {
+    const KIND: &'static str = "DNSEndpoint";
+    const SELECTOR: Option<&'static str> = Some(names::SELECTOR);
+
+    fn take(shared: &BalancerContext, (namespace, _): &Place, object: Self) {
+        let owners = object.metadata.owner_references.unwrap_or_default();
+        for owner in owners.iter().filter(|owner| owner.kind == "Service") {
+            let name = owner.name.as_str().into();
+            let place = BalancerObject::Service(Arc::clone(namespace), name);
+            shared.queue.push(place);
+        }
+    }
+
+    fn lose(shared: &BalancerContext, (namespace, name): &Place, _: Option<String>) {
+        if let Some(service) = names::service_name(name) {
+            let place = BalancerObject::Service(Arc::clone(namespace), service.into());
+            shared.queue.push(place);
+        }
+    }
+}
+
+/// Follows everything until `stop`. Names are not waited for: their definition may be missing.
 ///
 /// Cancellation: nothing is lost; the next start lists again.
 pub(super) async fn watch_all(shared: Arc<BalancerContext>, stop: CancellationToken) {
@@ -154,6 +177,7 @@ pub(super) async fn watch_all(shared: Arc<BalancerContext>, stop: CancellationTo
         watch::<EndpointSlice>(&shared, &read, &stop),
         watch::<Node>(&shared, &read, &stop),
         watch::<Pod>(&shared, &read, &stop),
+        watch::<DnsEndpoint>(&shared, &read, &stop),
     );
 }
 

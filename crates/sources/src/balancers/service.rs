@@ -17,6 +17,9 @@ use k8s_openapi::{
 /// What keeps a Service until nothing of its balancer is left.
 pub const SERVICE_FINALIZER: &str = "bindery.dev/load-balancer";
 
+/// The condition of a Service that tells how its balancer is.
+pub const SERVICE_CONDITION: &str = "Programmed";
+
 /// The annotation of a Service whose names are, or may be, in DNS: their TTL in seconds.
 pub const NAMES_ANNOTATION: &str = "bindery.dev/names-published";
 
@@ -102,8 +105,8 @@ pub fn service_view(service: &Service, class: &BalancerClass) -> Option<ServiceV
             };
             ServiceWish::Have(Box::new(declaration), problems)
         }
-        // Whoever took the finalizer away: no name stays without its address.
-        None if is_kept || is_named => ServiceWish::Leave,
+        // Whoever took the finalizer away: no name and no status stays without an address.
+        None if is_kept || is_named || is_shown(service) => ServiceWish::Leave,
         None => ServiceWish::Nothing,
     };
     Some(ServiceView {
@@ -121,6 +124,14 @@ fn is_ours(spec: &ServiceSpec, class: &BalancerClass) -> bool {
             Some(name) => name == &*class.name,
             None => class.takes_unnamed,
         }
+}
+
+/// Whether the status says how our balancer is.
+fn is_shown(service: &Service) -> bool {
+    let status = service.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|one| one.type_ == SERVICE_CONDITION)
 }
 
 /// The addresses that the status has.

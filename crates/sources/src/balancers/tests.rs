@@ -204,6 +204,12 @@ fn what_was_ours_leaves_when_it_goes_or_becomes_something_else() {
         // However broken it is.
         json!({"metadata": {"finalizers": kept, "deletionTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"ports": []}}),
+        // Whoever took the finalizer away.
+        json!({"metadata": {"annotations": {"bindery.dev/names-published": "60"}},
+            "spec": {"type": "ClusterIP"}}),
+        json!({"spec": {"type": "ClusterIP"}, "status": {"conditions": [{"type": "Programmed",
+            "status": "True", "reason": "Programmed", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}),
     ] {
         assert_eq!(wish(&extra), ServiceWish::Leave, "{extra}");
     }

@@ -530,3 +530,42 @@ async fn a_service_that_another_class_takes_since_nobody_looked_is_let_go() {
     until_let_go(&bench, "Service/web").await;
     until_empty(&bench, &provider).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn names_that_somebody_deletes_or_edits_come_back() {
+    let (bench, _) = published().await;
+    let names = "DNSEndpoint/service-web";
+    let first = bench.get(names).await.expect("it is published");
+    bench.delete(names).await;
+    let again = poll(async || {
+        let stands = bench.get(names).await?;
+        (stands.metadata.uid != first.metadata.uid).then_some(())
+    });
+    assert!(again.await.is_some(), "nobody published it again");
+    bench.until_lines(&[WEB_LINE]).await;
+    let elsewhere = json!({"spec": {"endpoints": [
+        {"dnsName": "web.example.com", "recordType": "A", "recordTTL": 60, "targets": ["192.0.2.66"]},
+    ]}});
+    bench.patch(names, elsewhere).await;
+    let back = poll(async || {
+        let stands = bench.get(names).await?;
+        (stands.data["spec"] == first.data["spec"]).then_some(())
+    });
+    assert!(back.await.is_some(), "it leads where somebody says");
+    bench.until_lines(&[WEB_LINE]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_loses_type_and_finalizer_at_once_shows_no_address() {
+    let (bench, provider) = bench().await;
+    bench.create(SERVICE).await;
+    until(&bench, "it has an address", has_address).await;
+    let change = json!({"spec": {"type": "ClusterIP"}, "metadata": {"finalizers": null}});
+    bench.patch("Service/web", change).await;
+    until(&bench, "it shows nothing", |one| {
+        let status = &one["status"];
+        status["loadBalancer"]["ingress"].is_null() && status["conditions"].is_null()
+    })
+    .await;
+    until_empty(&bench, &provider).await;
+}
