@@ -106,7 +106,11 @@ impl Balancers {
         let mut addresses = pod.addresses.clone();
         if had_none {
             let gateway = gateway.as_ref();
-            addresses.extend(gateway.into_iter().flat_map(|one| self.standing.children(one)));
+            addresses.extend(
+                gateway
+                    .into_iter()
+                    .flat_map(|one| self.standing.children(one)),
+            );
             addresses.retain(|address| self.is_left_behind(*address, gateway));
             self.leaving.wait_for(key, addresses.clone());
         }

@@ -16,17 +16,17 @@ pub(super) struct ReadState {
     /// Everything was read at least once.
     is_read: bool,
     /// What changed while a read is on its way, so that the read says nothing of it.
-    running: Option<Disturbed>,
+    pub(super) running: Option<Disturbed>,
     /// When to read again.
-    next: Option<Duration>,
+    pub(super) next: Option<Duration>,
     /// Balancers that the provider has and nobody asks for, and since when.
-    orphans: BTreeMap<BalancerKey, (Duration, HeldBalancer)>,
+    pub(super) orphans: BTreeMap<BalancerKey, (Duration, HeldBalancer)>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Disturbed {
-    balancers: BTreeSet<BalancerKey>,
-    addresses: BTreeSet<IpAddr>,
+pub(super) struct Disturbed {
+    pub(super) balancers: BTreeSet<BalancerKey>,
+    pub(super) addresses: BTreeSet<IpAddr>,
 }
 
 impl ReadState {

@@ -164,7 +164,9 @@ fn a_pod_whose_gateway_nobody_knows_is_held_until_no_gateway_has_its_address() {
     stage.pods.remove("p1");
     stage.crash();
     let p1 = EndpointsKey::Pod("p1".into());
-    stage.machine.release(&p1, &"".into(), &[address("10.0.0.1")]);
+    stage
+        .machine
+        .release(&p1, &"".into(), &[address("10.0.0.1")]);
     stage.begin();
     stage.land(0);
     stage.begin();
@@ -183,4 +185,65 @@ fn a_pod_without_a_known_gateway_or_address_is_held_by_nothing() {
     stage.machine.release(&p1, &"".into(), &[]);
     stage.settle();
     assert!(stage.released.contains(&p1));
+}
+
+#[test]
+fn a_pod_that_comes_where_a_process_before_made_the_gateway_is_bound_at_once() {
+    let mut stage = Stage::new();
+    stage.pod("p1", "out", "10.0.0.1");
+    stage.settle();
+    stage.crash();
+    stage.settle();
+    stage.world.log.clear();
+    stage.pod("p2", "out", "10.0.0.2");
+    stage.settle();
+    assert_eq!(stage.world.log, ["bind 10.0.0.2"]);
+    assert_eq!(stage.lines(), stage.truth());
+}
+
+#[test]
+fn a_pod_that_gets_another_address_leaves_nothing_at_the_former_one() {
+    let mut stage = Stage::new();
+    stage.pod("p1", "out", "10.0.0.1");
+    stage.settle();
+    stage.pod("p1", "out", "10.0.0.2");
+    stage.settle();
+    assert_eq!(
+        stage.lines(),
+        ["egress/out", "10.0.0.2 egress/out @192.0.2.1"]
+    );
+    assert_eq!(stage.requests("remove"), 0, "its gateway stays");
+}
+
+#[test]
+fn a_pod_with_two_addresses_is_held_until_both_are_bound_to_nothing() {
+    let mut stage = Stage::new();
+    stage.pod("p1", "out", "10.0.0.1");
+    stage.pod("p2", "out", "2001:db8::1");
+    stage.pod("p3", "out", "10.0.0.3");
+    stage.settle();
+    // Both addresses are those of one pod, of which a process before this one told.
+    stage.pods.remove("p1");
+    stage.pods.remove("p2");
+    stage.crash();
+    stage.settle();
+    let both = EndpointsKey::Pod("both".into());
+    let addresses = [address("10.0.0.1"), address("2001:db8::1")];
+    for (at, ip) in addresses.iter().enumerate() {
+        stage.pod(&format!("q{at}"), "out", &ip.to_string());
+    }
+    stage.settle();
+    for at in 0..addresses.len() {
+        let key = EndpointsKey::Pod(format!("q{at}").as_str().into());
+        stage.pods.remove(&format!("q{at}"));
+        stage.machine.set_endpoints(&key, None);
+    }
+    stage.world.poison.insert(addresses[1]);
+    stage.machine.release(&both, &"out".into(), &addresses);
+    stage.settle();
+    assert!(!stage.released.contains(&both), "one of them is bound");
+    stage.world.poison.clear();
+    stage.pass(Duration::from_mins(2));
+    assert!(stage.released.contains(&both));
+    assert_eq!(stage.lines(), stage.truth());
 }
