@@ -27,6 +27,7 @@ Tasks:
       --seeds N           how many seeds (default 1000)
       --seed N            exactly this seed, with its trace: how a failure is replayed
       --first N           the first of the seeds (default 0)
+      --balancers         load balancers, over the emulator of Azure, in place of zones
   mutants               damage core and sources in small ways, one at a time, and see that unit tests or
                         the simulation notice; all damages are in one build, behind a switch
       --file PATH         only those of this file (repeatable)
@@ -50,17 +51,34 @@ pub(crate) struct Arguments {
     pub(crate) task: Task,
 }
 
+/// What is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Zones,
+    Balancers,
+}
+
 /// The tasks, each with its options.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Help,
-    Test { only: Vec<String> },
+    Test {
+        only: Vec<String>,
+    },
     Tidy,
     Crd(Mode),
     Docs(Mode),
-    Sim { first: u64, seeds: u64 },
-    Mutants { rest: Vec<String> },
-    Bench { rest: Vec<String> },
+    Sim {
+        subject: Subject,
+        first: u64,
+        seeds: u64,
+    },
+    Mutants {
+        rest: Vec<String>,
+    },
+    Bench {
+        rest: Vec<String>,
+    },
     Image(ImageOptions),
     Setup,
 }
@@ -128,8 +146,13 @@ fn test(rest: &[String]) -> Result<Task> {
 
 fn sim(rest: &[String]) -> Result<Task> {
     let (mut first, mut seeds) = (0, SIM_SEEDS);
+    let mut subject = Subject::Zones;
     let mut words = rest.iter();
     while let Some(word) = words.next() {
+        if word == "--balancers" {
+            subject = Subject::Balancers;
+            continue;
+        }
         let value = words
             .next()
             .with_context(|| format!("{word} needs a number"))?;
@@ -140,10 +163,16 @@ fn sim(rest: &[String]) -> Result<Task> {
             "--seed" => (first, seeds) = (number, 1),
             "--seeds" => seeds = number,
             "--first" => first = number,
-            other => bail!("`sim` has no option `{other}`; it has --seed, --seeds and --first"),
+            other => bail!(
+                "`sim` has no option `{other}`; it has --seed, --seeds, --first and --balancers"
+            ),
         }
     }
-    Ok(Task::Sim { first, seeds })
+    Ok(Task::Sim {
+        subject,
+        first,
+        seeds,
+    })
 }
 
 /// The words that go to another program.
@@ -180,11 +209,27 @@ mod tests {
     fn a_seed_is_replayed_alone() {
         assert_eq!(
             parse("sim --seed 7").unwrap(),
-            Task::Sim { first: 7, seeds: 1 }
+            Task::Sim {
+                subject: Subject::Zones,
+                first: 7,
+                seeds: 1
+            }
         );
         assert_eq!(
             parse("sim --seeds 5 --first 9").unwrap(),
-            Task::Sim { first: 9, seeds: 5 }
+            Task::Sim {
+                subject: Subject::Zones,
+                first: 9,
+                seeds: 5
+            }
+        );
+        assert_eq!(
+            parse("sim --balancers --seed 3").unwrap(),
+            Task::Sim {
+                subject: Subject::Balancers,
+                first: 3,
+                seeds: 1
+            }
         );
     }
 

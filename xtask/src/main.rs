@@ -55,7 +55,11 @@ fn run() -> Result<()> {
         Task::Tidy => tidy::run(&root),
         Task::Crd(mode) => generated::crd(&root, mode),
         Task::Docs(mode) => generated::docs(&root, mode),
-        Task::Sim { first, seeds } => steps::simulate(&root, first, seeds),
+        Task::Sim {
+            subject,
+            first,
+            seeds,
+        } => steps::simulate(&root, subject, (first, seeds)),
         Task::Mutants { rest } => mutants::run(&root, &rest),
         Task::Bench { rest } => bench(&root, &rest),
         Task::Image(options) => image::run(&root, &options),

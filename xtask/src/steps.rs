@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::arguments::Subject;
 use crate::failures::Failures;
 use crate::generated::{self, Mode};
 use crate::program::{self, Program};
@@ -113,7 +114,11 @@ pub(crate) fn run(root: &Path, only: &[String]) -> Result<()> {
 }
 
 /// Runs `seeds` seeds of the simulation, optimised: for thousands of them.
-pub(crate) fn simulate(root: &Path, first: u64, seeds: u64) -> Result<()> {
+pub(crate) fn simulate(root: &Path, subject: Subject, (first, seeds): (u64, u64)) -> Result<()> {
+    let subject = match subject {
+        Subject::Zones => &[][..],
+        Subject::Balancers => &["--balancers"],
+    };
     Program::cargo(
         root,
         [
@@ -125,6 +130,7 @@ pub(crate) fn simulate(root: &Path, first: u64, seeds: u64) -> Result<()> {
         ],
     )
     .args(["--bin", "sim", "--"])
+    .args(subject)
     .args(seed_range(first, seeds))
     .run()
 }

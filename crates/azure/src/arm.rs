@@ -46,15 +46,20 @@ impl Arm {
     /// If certificates cannot be used.
     pub(crate) fn new(settings: &AzureSettings) -> Result<Self, AzureSetupError> {
         let transport = AzureTransport::new(&settings.times, settings.authorities.as_deref())?;
+        Ok(Self::over(transport, settings))
+    }
+
+    /// A client that reaches Azure by this.
+    pub(crate) fn over(transport: AzureTransport, settings: &AzureSettings) -> Self {
         let credential = settings.credential.clone();
         let endpoints = settings.endpoints.clone();
         let base = endpoints.management.trim_end_matches('/').to_owned();
-        Ok(Self {
+        Self {
             tokens: AzureTokens::new(transport.clone(), credential, endpoints),
             transport,
             base,
             times: settings.times,
-        })
+        }
     }
 
     /// A resource; `None` where it is not there.

@@ -25,3 +25,4 @@ pub use identity::AzureCredential;
 pub use provider::AzureBalancer;
 pub use secret::AzureSecret;
 pub use settings::{AzureEndpoints, AzureSettings, AzureSetupError, AzureTimes};
+pub use transport::{AzureSilence, AzureWire};

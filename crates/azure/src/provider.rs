@@ -23,6 +23,7 @@ use crate::gateway::{ForeignServices, Gateway};
 use crate::names::{Names, foreign, owner, service_name};
 use crate::settings::{AzureSettings, AzureSetupError};
 use crate::shape::{is_registered, public_ip, public_ip_path};
+use crate::transport::{AzureTransport, AzureWire};
 use crate::wire::{ArmProgress, ArmResource, GatewayService, PublicIp};
 
 /// Addresses in one request: each takes about 100 bytes, so that it is of 100 kB.
@@ -63,11 +64,29 @@ impl AzureBalancer {
     /// # Errors
     /// If settings are wrong.
     pub fn new(settings: AzureSettings) -> Result<Self, AzureSetupError> {
+        let arm = Arm::new(&settings)?;
+        Self::with(settings, arm)
+    }
+
+    /// A provider whose requests go over this wire; nothing is sent yet.
+    ///
+    /// # Errors
+    /// If settings are wrong.
+    pub fn over(
+        settings: AzureSettings,
+        wire: Arc<dyn AzureWire>,
+    ) -> Result<Self, AzureSetupError> {
+        let transport = AzureTransport::over(wire, &settings.times);
+        let arm = Arm::over(transport, &settings);
+        Self::with(settings, arm)
+    }
+
+    fn with(settings: AzureSettings, arm: Arm) -> Result<Self, AzureSetupError> {
         let problems = settings.problems();
         if !problems.is_empty() {
             return Err(AzureSetupError::Settings { problems });
         }
-        let arm = Arc::new(Arm::new(&settings)?);
+        let arm = Arc::new(arm);
         Ok(Self {
             gateway: Gateway::new(Arc::clone(&arm), &settings),
             arm,

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bindery_core::{Fault, FaultKind};
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, StatusCode, header};
+use futures::future::BoxFuture;
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
@@ -26,12 +27,35 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// How long is waited at most because the other side asks for it.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
+/// What carries requests to Azure and brings the answers, whole.
+///
+/// Cancellation: dropped, a request may have been carried out.
+pub trait AzureWire: Send + Sync + 'static {
+    /// One exchange.
+    fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> BoxFuture<'_, Result<Response<Bytes>, AzureSilence>>;
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug)]
+pub enum AzureSilence {
+    /// The request was not sent.
+    NotSent(String),
+    /// It may have been carried out.
+    CutOff(String),
+}
+
 /// A client of HTTP. Clones share connections.
 #[derive(Clone)]
 pub(crate) struct AzureTransport {
-    http: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    wire: Arc<dyn AzureWire>,
     request_timeout: Duration,
 }
+
+/// HTTP on sockets.
+struct HttpWire(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
 
 /// An answer, whole.
 pub(crate) struct AzureReply {
@@ -65,10 +89,15 @@ impl AzureTransport {
             // be sent twice.
             .retry_canceled_requests(false)
             .build(connector);
-        Ok(Self {
-            http,
+        Ok(Self::over(Arc::new(HttpWire(http)), times))
+    }
+
+    /// A client of what answers in its own way.
+    pub(crate) fn over(wire: Arc<dyn AzureWire>, times: &AzureTimes) -> Self {
+        Self {
+            wire,
             request_timeout: times.request,
-        })
+        }
     }
 
     /// Sends a request and reads its answer.
@@ -83,13 +112,20 @@ impl AzureTransport {
         } else {
             FaultKind::Lost
         };
-        match timeout(self.request_timeout, self.exchange(request)).await {
-            Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(NoReply::NotSent(why))) => {
+        match timeout(self.request_timeout, self.wire.exchange(request)).await {
+            Ok(Ok(answer)) => {
+                let (parts, body) = answer.into_parts();
+                Ok(AzureReply {
+                    status: parts.status,
+                    headers: parts.headers,
+                    body,
+                })
+            }
+            Ok(Err(AzureSilence::NotSent(why))) => {
                 let text = format!("{host} cannot be reached: {why}");
                 Err(Fault::new(FaultKind::Unreachable, text))
             }
-            Ok(Err(NoReply::CutOff(why))) => {
+            Ok(Err(AzureSilence::CutOff(why))) => {
                 let text = format!("the answer of {host} was lost: {why}");
                 Err(Fault::new(lost, text))
             }
@@ -100,31 +136,28 @@ impl AzureTransport {
             }
         }
     }
-
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<AzureReply, NoReply> {
-        let response = self.http.request(request).await.map_err(|error| {
-            let why = deepest(&error);
-            if error.is_connect() {
-                NoReply::NotSent(why)
-            } else {
-                NoReply::CutOff(why)
-            }
-        })?;
-        let (parts, body): (_, Incoming) = response.into_parts();
-        let body = Limited::new(body, ANSWER_LEN_MAX).collect().await;
-        let body = body.map_err(|error| NoReply::CutOff(deepest(&*error)))?;
-        Ok(AzureReply {
-            status: parts.status,
-            headers: parts.headers,
-            body: body.to_bytes(),
-        })
-    }
 }
 
-/// Why there is no answer.
-enum NoReply {
-    NotSent(String),
-    CutOff(String),
+impl AzureWire for HttpWire {
+    fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> BoxFuture<'_, Result<Response<Bytes>, AzureSilence>> {
+        Box::pin(async move {
+            let response = self.0.request(request).await.map_err(|error| {
+                let why = deepest(&error);
+                if error.is_connect() {
+                    AzureSilence::NotSent(why)
+                } else {
+                    AzureSilence::CutOff(why)
+                }
+            })?;
+            let (parts, body): (_, Incoming) = response.into_parts();
+            let body = Limited::new(body, ANSWER_LEN_MAX).collect().await;
+            let body = body.map_err(|error| AzureSilence::CutOff(deepest(&*error)))?;
+            Ok(Response::from_parts(parts, body.to_bytes()))
+        })
+    }
 }
 
 impl AzureReply {

@@ -8,8 +8,8 @@ pub use self::{
     endpoints::{EGRESS_LABEL, EgressPod, egress_pod, node_addresses, slice_group, slice_key},
     names::{ServiceNames, service_names},
     service::{
-        BalancerClass, NAMES_ANNOTATION, REQUESTED_ANNOTATION, SERVICE_CONDITION, SERVICE_FINALIZER, ServiceProblem, ServiceView,
-        ServiceWish, service_view,
+        BalancerClass, NAMES_ANNOTATION, REQUESTED_ANNOTATION, SERVICE_CONDITION,
+        SERVICE_FINALIZER, ServiceProblem, ServiceView, ServiceWish, service_view,
     },
 };
 

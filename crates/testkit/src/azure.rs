@@ -1,10 +1,11 @@
 //! An emulator of Azure: the part of its REST API that load balancers need, over HTTP on loopback.
 //!
 //! It is checked against recorded exchanges with the real one. It can delay, throttle, fail, lose an answer after
-//! it did what was asked, and hang.
+//! it did what was asked, and hang. Simulations reach it in their own process, without a socket.
 
 mod gateway;
 mod groups;
+mod inside;
 mod operations;
 mod resources;
 
@@ -18,7 +19,7 @@ use bindery_http::{BoxedError, ConnectionLimits, Heard, HttpService};
 use bytes::Bytes;
 use futures::stream;
 use http::{Request, Response};
-use http_body::Frame;
+use http_body::{Body, Frame};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Incoming;
@@ -28,8 +29,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use self::gateway::GatewayContent;
 use self::operations::EmulatedOperation;
+pub use self::{gateway::GatewayContent, inside::AzureInside};
 
 /// The subscription that everything is in.
 pub const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
@@ -413,7 +414,7 @@ impl AzureState {
 }
 
 impl Asked {
-    async fn read(request: Request<Heard<Incoming>>) -> Option<Self> {
+    async fn read(request: Request<impl Body<Data = Bytes>>) -> Option<Self> {
         let (parts, body) = request.into_parts();
         let body = body.collect().await.ok()?.to_bytes();
         let query = form(parts.uri.query().unwrap_or_default());
@@ -498,6 +499,12 @@ impl EmulatedAnswer {
     }
 
     fn wire(self) -> Response<WireBody> {
+        let whole = |body| Full::new(body).map_err(|never| match never {}).boxed();
+        self.whole().map_or_else(cut, |told| told.map(whole))
+    }
+
+    /// The answer with all of its body; `None` where it cannot be told.
+    fn whole(self) -> Option<Response<Bytes>> {
         let mut response = Response::builder().status(self.status);
         for (name, value) in &self.headers {
             response = response.header(*name, value);
@@ -509,8 +516,7 @@ impl EmulatedAnswer {
             }
             None => Bytes::new(),
         };
-        let body = Full::new(body).map_err(|never| match never {}).boxed();
-        response.body(body).unwrap_or_else(|_| cut())
+        response.body(body).ok()
     }
 }
 

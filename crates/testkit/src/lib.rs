@@ -1,12 +1,13 @@
 //! Test kit: the whole system in one process, on virtual time, with faults.
 //!
 //! Nothing here may ever reach a network, a real clock or real randomness: a run is a function of
-//! its seed. One part listens, on loopback: the emulator of Azure, for the client that is tested is one of HTTP.
+//! its seed. One part can listen, on loopback: the emulator of Azure, for the client that is tested is one of HTTP.
 //! It must *never* be linked into the `bindery` binary.
 
 pub mod api;
 pub mod azure;
 mod balancer;
+pub mod balancing;
 pub mod fuzz;
 pub mod nameserver;
 mod oracle;

@@ -385,7 +385,7 @@ async fn list(user: &User) -> Result<Vec<DynamicObject>, String> {
         .map_err(|error| format!("listing: {error}"))
 }
 
-async fn install_crds(client: kube::Client) -> Result<(), kube::Error> {
+pub(crate) async fn install_crds(client: kube::Client) -> Result<(), kube::Error> {
     let api: Api<CustomResourceDefinition> = Api::all(client);
     for crd in bindery_api::crds() {
         api.create(&PostParams::default(), &crd).await?;

@@ -97,7 +97,7 @@ impl Weather {
 
     /// Keeps what happens in words from now on.
     pub fn keep_words(&self) {
-        lock(&self.trace).lines = Some(Vec::new());
+        lock(&self.trace).lines.get_or_insert_default();
     }
 
     /// No more faults.
@@ -166,6 +166,11 @@ impl Weather {
     /// What happened in words, where it was kept.
     pub fn words(&self) -> Vec<String> {
         lock(&self.trace).lines.clone().unwrap_or_default()
+    }
+
+    /// Whether there are faults.
+    pub(crate) fn is_stormy(&self) -> bool {
+        self.stormy.load(Ordering::SeqCst)
     }
 
     /// After how many events a watch is cut, if it is.

@@ -23,7 +23,10 @@ fn a_connection_finds_an_endpoint_though_the_kernel_forgets_the_set_of_choices()
     let key = BalancerKey::Service("u1".into());
     let section = section(&key, &forwarding, &BTreeSet::new());
     let ways = section.chains.values().filter(|chain| {
-        let notes = chain.rules.iter().map(|rule| rule.comment.split(' ').next());
+        let notes = chain
+            .rules
+            .iter()
+            .map(|rule| rule.comment.split(' ').next());
         notes.eq([Some("choice"), Some("otherwise")])
     });
     assert_eq!(ways.count(), 1, "{:?}", section.chains);

@@ -47,9 +47,7 @@ trait Source:
     fn lose(shared: &BalancerContext, place: &Place, version: Option<String>);
 
     /// Everything that is looked at was listed: takes in what else concerns us.
-    fn complete(
-        _shared: &BalancerContext,
-    ) -> impl Future<Output = Result<(), kube::Error>> + Send {
+    fn complete(_shared: &BalancerContext) -> impl Future<Output = Result<(), kube::Error>> + Send {
         std::future::ready(Ok(()))
     }
 }
@@ -119,7 +117,9 @@ impl Source for Pod {
             let page = api.list_metadata(&params).await?;
             for one in page.items {
                 let finalizers = one.metadata.finalizers.iter().flatten();
-                let is_kept = finalizers.into_iter().any(|one| one == EgressPod::FINALIZER);
+                let is_kept = finalizers
+                    .into_iter()
+                    .any(|one| one == EgressPod::FINALIZER);
                 let (Some(namespace), true) = (&one.metadata.namespace, is_kept) else {
                     continue;
                 };

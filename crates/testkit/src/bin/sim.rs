@@ -3,13 +3,15 @@
 
 use std::process::ExitCode;
 
-use bindery_testkit::sim::{SimPlan, Words, run};
+use bindery_testkit::balancing;
+use bindery_testkit::sim::{SimPlan, SimReport, Words, run};
 
-const USAGE: &str = "usage: sim [--first SEED] [--seeds COUNT] [--words] [--all]
+const USAGE: &str = "usage: sim [--first SEED] [--seeds COUNT] [--words] [--all] [--balancers]
 
 Runs COUNT simulations (default 100) beginning at seed SEED (default 0).
 With --words, what happened in each run is printed.
-With --all, a seed that fails does not keep the others from running.";
+With --all, a seed that fails does not keep the others from running.
+With --balancers, load balancers are simulated.";
 
 /// What the command line asks for.
 struct Asked {
@@ -18,6 +20,8 @@ struct Asked {
     words: Words,
     /// Whether the other seeds run though one failed.
     all: bool,
+    /// The plan of a seed, what runs it, and the option that asks for it.
+    subject: (fn(u64) -> SimPlan, fn(SimPlan) -> SimReport, &'static str),
 }
 
 #[expect(
@@ -31,6 +35,7 @@ fn main() -> ExitCode {
         count,
         words,
         all,
+        subject: (plan, run, option),
     }) = arguments()
     else {
         eprintln!("{USAGE}");
@@ -40,14 +45,14 @@ fn main() -> ExitCode {
     for seed in first..first.saturating_add(count) {
         let report = run(SimPlan {
             words,
-            ..SimPlan::of_seed(seed)
+            ..plan(seed)
         });
         for line in &report.words {
             println!("{line}");
         }
         if let Some(failure) = report.failure {
             println!("seed {seed} failed: {failure}");
-            println!("replay it with: cargo xtask sim --seed {seed}");
+            println!("replay it with: cargo xtask sim {option}--seed {seed}");
             failed.push(seed);
             if !all {
                 return ExitCode::FAILURE;
@@ -73,6 +78,7 @@ fn arguments() -> Option<Asked> {
         count: 100,
         words: Words::Dropped,
         all: false,
+        subject: (SimPlan::of_seed, run, ""),
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -81,6 +87,9 @@ fn arguments() -> Option<Asked> {
             "--seeds" => asked.count = arguments.next()?.parse().ok()?,
             "--words" => asked.words = Words::Kept,
             "--all" => asked.all = true,
+            "--balancers" => {
+                asked.subject = (balancing::plan, balancing::run, "--balancers ");
+            }
             _ => return None,
         }
     }
