@@ -17,7 +17,7 @@ use bindery_engine::{Engine, Servers, ports::ZoneHost};
 use bindery_kube::{Clock, Controllers, Management, Replica, Settings};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, PostParams};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use self::fleet::ServerPlace;
@@ -121,6 +121,10 @@ struct World {
     guests: BTreeMap<String, String>,
     /// Whether others write into the zones, so that servers lose nothing.
     has_guests: bool,
+    /// When strangers last wrote at a name.
+    strangers: BTreeMap<String, Instant>,
+    /// When the user last did something to a zone.
+    zones_touched: Instant,
     /// The newest serial that a status told of each zone, and after how many deletions of the zone.
     told: BTreeMap<String, (usize, Serial)>,
     engine: Option<Engine>,
@@ -240,6 +244,8 @@ impl World {
             crashes: 0,
             guests: BTreeMap::new(),
             has_guests: seed.is_multiple_of(4),
+            strangers: BTreeMap::new(),
+            zones_touched: Instant::now(),
             told: BTreeMap::new(),
             engine: None,
             process: None,
@@ -269,6 +275,7 @@ impl World {
                 .await
                 .map_err(|error| format!("the user's act: {error}"))?;
             self.weather.note(&act);
+            self.note_zones(&act);
             if self.management == Management::Managed && random.percent(15) {
                 self.damage_or_visit(&user, plan.seed, &mut random).await?;
             }
@@ -280,7 +287,9 @@ impl World {
             if !is_quiet && mischief.percent(25) {
                 let done = user.meddle().await;
                 let done = done.map_err(|error| format!("the user's mischief: {error}"))?;
-                self.weather.note(&done.unwrap_or_default());
+                let done = done.unwrap_or_default();
+                self.weather.note(&done);
+                self.note_zones(&done);
             }
             if !is_quiet && mischief.percent(20) {
                 self.meddle(&mut mischief);
@@ -309,6 +318,16 @@ impl World {
         self.keep_strangers_out(&mut user).await?;
         self.come_right(&mut user).await?;
         self.stay_right(&user).await
+    }
+
+    /// Notes when something was done to a zone.
+    fn note_zones(&mut self, act: &str) {
+        // What is created is told by its spec.
+        let is_made = act.starts_with("create") && act.contains("\"zoneName\"");
+        let changes = ["edit DNSZone/", "delete DNSZone/", "DNSZone/"];
+        if is_made || changes.iter().any(|start| act.starts_with(start)) {
+            self.zones_touched = Instant::now();
+        }
     }
 
     /// Sets of others that stood there before Bindery came.
@@ -361,7 +380,7 @@ impl World {
 
     /// Lets time pass; a process that dies is started again after a while.
     async fn pass(&mut self, time: Duration) {
-        let until = tokio::time::Instant::now() + time;
+        let until = Instant::now() + time;
         loop {
             tokio::select! {
                 biased;

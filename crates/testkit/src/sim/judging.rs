@@ -143,8 +143,9 @@ impl World {
         Ok(())
     }
 
-    /// Whether a stranger's record stands at a name that this object asks for. It may have come while no zone
-    /// had the object, so that it is nobody's but the stranger's; whether it may stay is judged in the end.
+    /// Whether a stranger's record stands at a name that this object asks for, and may have come while no zone
+    /// had the object: what was left of it there was nobody's then, so that the name is the stranger's. Where the
+    /// user has done nothing to zones since, the object had one, and what stands in its place has to go.
     fn is_usurped(&self, expected: &Expected, object: &str) -> bool {
         let servers = || self.servers.iter().chain(&self.inside);
         let mut wanted = expected.wanted.iter().filter(|one| one.object == object);
@@ -152,9 +153,11 @@ impl World {
             |Wanted {
                  place, name: owner, ..
              }| {
+                let came = self.strangers.get(owner);
                 let lines = servers().flat_map(|server| server.lines(&name(&place.1)));
                 let mut there = lines.filter(|line| line.starts_with(&format!("{owner} ")));
-                there.any(|line| is_strange(&line))
+                came.is_some_and(|came| *came <= self.zones_touched)
+                    && there.any(|line| is_strange(&line))
             },
         )
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use bindery_engine::{Engine, Servers};
 use bindery_kube::{Controllers, Management, Replica, Settings};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{Away, SECONDARY, SimulatedClock, World, list, name};
@@ -116,7 +116,7 @@ impl World {
     }
 
     /// Somebody writes into a zone past Bindery.
-    pub(super) fn meddle(&self, random: &mut Random) {
+    pub(super) fn meddle(&mut self, random: &mut Random) {
         let zone = name(ZONES[random.below(ZONES.len())]);
         // Nobody writes to a secondary, nor to a server that is away.
         let primaries = self.answering().filter(|(index, _)| *index != SECONDARY);
@@ -131,6 +131,7 @@ impl World {
         if let Some(key) = server.meddle(&zone, what, &SPARED) {
             self.weather
                 .note(&format!("a stranger: {meddling:?} {key} in {zone}"));
+            self.strangers.insert(key.name.to_string(), Instant::now());
         }
     }
 
