@@ -18,10 +18,14 @@ Usage: cargo xtask bench [-- OPTIONS]
   --memory-records N    records that stand when the memory of `bindery run` is taken (100000)
   --standing-records N  records that stand when memory, disk and restarts of `bindery up` are
                         measured, and a tenth of them before (50000)
+  --services LIST       Services for which the engine of load balancers is measured, the smallest
+                        number first (1000,5000,10000)
+  --endpoints N         endpoints of each of them (10)
+  --churn-seconds N     how long endpoints and Services come and go (15; 600 tells of backlogs)
   --events N            single writes whose way is timed (300)
   --rounds N            rounds of what is cheap to repeat; the median counts (3)
   --only GROUPS         some of one,three,primaries,growth,zones,standing,memory,
-                        cluster (all)
+                        cluster,servers,balancers,dataplane (all)
   --server WHICH        named, builtin or both (both)
   --without-peer        do not measure external-dns beside the memory of `bindery run`
   --binary FILE         measure this binary instead of building one
@@ -67,11 +71,17 @@ pub(crate) enum Group {
     Memory,
     /// The controllers on a real kube-apiserver, beside external-dns; measured on `named`.
     Cluster,
+    /// A declared cluster of name servers, as pods.
+    Servers,
+    /// The engine of load balancers.
+    Balancers,
+    /// The proxy and the rules of the kernel.
+    Dataplane,
 }
 
 impl Group {
     /// All, in the order in which they are measured.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 11] = [
         Self::One,
         Self::Three,
         Self::Primaries,
@@ -80,6 +90,9 @@ impl Group {
         Self::Standing,
         Self::Memory,
         Self::Cluster,
+        Self::Servers,
+        Self::Balancers,
+        Self::Dataplane,
     ];
 
     /// As `--only` takes it.
@@ -93,7 +106,20 @@ impl Group {
             Self::Standing => "standing",
             Self::Memory => "memory",
             Self::Cluster => "cluster",
+            Self::Servers => "servers",
+            Self::Balancers => "balancers",
+            Self::Dataplane => "dataplane",
         }
+    }
+
+    /// Whether it is measured on a name server that `--server` chooses.
+    pub(crate) const fn has_server(self) -> bool {
+        !matches!(self, Self::Servers) && self.has_binary()
+    }
+
+    /// Whether the binary is measured, rather than parts of it in this process.
+    pub(crate) const fn has_binary(self) -> bool {
+        !matches!(self, Self::Balancers | Self::Dataplane)
     }
 }
 
@@ -115,6 +141,14 @@ pub(crate) struct Arguments {
     pub(crate) standing_records: usize,
     /// Whether external-dns is measured beside the memory of the controllers.
     pub(crate) has_peer: bool,
+    /// Services for which the engine of load balancers is measured, the smallest number first.
+    pub(crate) services: Vec<usize>,
+    /// Endpoints of each of them.
+    pub(crate) endpoints: usize,
+    /// How long endpoints and Services come and go.
+    pub(crate) churn_seconds: usize,
+    /// Numbers of Services that this process is to hold, as a part of another run.
+    pub(crate) hold: Option<Vec<usize>>,
     /// Single events.
     pub(crate) events: usize,
     /// Rounds of what is repeated.
@@ -139,6 +173,10 @@ impl Arguments {
             memory_records: 100_000,
             standing_records: 50_000,
             has_peer: true,
+            services: vec![1_000, 5_000, 10_000],
+            endpoints: 10,
+            churn_seconds: 15,
+            hold: None,
             events: 300,
             rounds: 3,
             groups: Group::ALL.to_vec(),
@@ -159,6 +197,7 @@ impl Arguments {
                     (parsed.records, parsed.events, parsed.rounds) = (1_000, 60, 1);
                     (parsed.zones, parsed.new_zones) = (100, 100);
                     (parsed.memory_records, parsed.standing_records) = (10_000, 5_000);
+                    (parsed.services, parsed.churn_seconds) = (vec![200, 1_000], 3);
                 }
                 "--records" => parsed.records = count(&value()?)?,
                 "--zones" => parsed.zones = count(&value()?)?,
@@ -166,6 +205,11 @@ impl Arguments {
                 "--standing-records" => parsed.standing_records = count(&value()?)?,
                 "--without-peer" => parsed.has_peer = false,
                 "--memory-records" => parsed.memory_records = count(&value()?)?,
+                "--services" => parsed.services = counts(&value()?)?,
+                "--endpoints" => parsed.endpoints = count(&value()?)?,
+                "--churn-seconds" => parsed.churn_seconds = count(&value()?)?,
+                // Not in the help: only this program says it, to itself.
+                "--hold" => parsed.hold = Some(counts(&value()?)?),
                 "--events" => parsed.events = count(&value()?)?,
                 "--rounds" => parsed.rounds = count(&value()?)?,
                 "--only" => parsed.groups = groups(&value()?)?,
@@ -189,6 +233,15 @@ fn count(text: &str) -> Result<usize> {
         Ok(number) if number > 0 => Ok(number),
         Ok(_) | Err(_) => bail!("{text} is not a number above 0"),
     }
+}
+
+/// Numbers with commas between them, each larger than the one before.
+fn counts(text: &str) -> Result<Vec<usize>> {
+    let counts: Vec<usize> = text.split(',').map(count).collect::<Result<_>>()?;
+    if !counts.is_sorted_by(|one, next| one < next) {
+        bail!("{text} does not grow from number to number");
+    }
+    Ok(counts)
 }
 
 fn groups(text: &str) -> Result<Vec<Group>> {

@@ -79,7 +79,7 @@ pub(crate) async fn measure(subject: &Subject, zone: &str, count: usize) -> Resu
 
 /// The requests of Bindery's own controllers, but for the statuses of zones: a zone is told of all
 /// its records together, at most once in a second.
-async fn requests(subject: &Subject) -> Result<f64> {
+pub(crate) async fn requests(subject: &Subject) -> Result<f64> {
     let all = subject.counter("bindery_api_requests_total").await?;
     let zones = subject
         .counter("bindery_api_zone_status_writes_total")
@@ -118,7 +118,7 @@ async fn wait_for_content(server: &Server, apex: &Name, count: usize) -> Result<
 }
 
 /// The API's resource version, which grows by one with every write.
-async fn version(subject: &Subject) -> Result<f64> {
+pub(crate) async fn version(subject: &Subject) -> Result<f64> {
     let mut http = subject.connect().await?;
     let list = json(&http.get("/api/v1/namespaces?limit=1").await?)?;
     let version = list["metadata"]["resourceVersion"].as_str();

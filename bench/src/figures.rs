@@ -12,6 +12,16 @@ impl Times {
         self.0.push(time);
     }
 
+    /// Adds those of another.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// All of them together.
+    pub(crate) fn sum(&self) -> Duration {
+        self.0.iter().sum()
+    }
+
     /// The median.
     pub(crate) fn p50(&self) -> Duration {
         self.percentile(50)

@@ -12,10 +12,12 @@
 )]
 
 mod arguments;
+mod balancers;
 mod bulk;
 mod claims;
 mod cluster;
 mod controller;
+mod dataplane;
 mod events;
 mod external_dns;
 mod figures;
@@ -31,6 +33,7 @@ mod ready;
 mod report;
 mod resolver;
 mod rndc;
+mod servers;
 mod standing;
 mod subject;
 mod table;
@@ -38,12 +41,17 @@ mod three_primaries;
 mod three_servers;
 mod writes;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use mimalloc::MiMalloc;
 
 use arguments::{Arguments, Group, HELP, Which};
 use table::Row;
+
+/// As in the binary, since the engine is measured in this process too.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -51,16 +59,26 @@ async fn main() -> Result<()> {
         print!("{HELP}");
         return Ok(());
     };
+    if let Some(sizes) = &arguments.hold {
+        for mebibytes in balancers::hold(sizes, arguments.endpoints).await? {
+            println!("{mebibytes}");
+        }
+        return Ok(());
+    }
     let binary = match &arguments.binary {
         Some(binary) => binary.clone(),
-        None => subject::build()?,
+        None if arguments.groups.iter().any(|group| group.has_binary()) => subject::build()?,
+        None => PathBuf::new(),
     };
     for line in machine::describe(&arguments.folder)? {
         println!("{line}");
     }
     println!();
-    for which in &arguments.servers {
+    for (turn, which) in arguments.servers.iter().enumerate() {
         for group in &arguments.groups {
+            if turn > 0 && !group.has_server() {
+                continue;
+            }
             let measured = measure(&arguments, &binary, *which, *group).await;
             let measured =
                 measured.with_context(|| format!("{} on {}", group.as_str(), which.as_str()))?;
@@ -101,6 +119,18 @@ async fn measure(
         Group::Cluster => {
             let rows = cluster::rows(arguments, binary).await?;
             return Ok(Some((cluster::TITLE.to_owned(), rows)));
+        }
+        Group::Servers => {
+            let rows = servers::rows(arguments, binary).await?;
+            return Ok(Some((servers::TITLE.to_owned(), rows)));
+        }
+        Group::Balancers => {
+            let rows = balancers::rows(arguments).await?;
+            return Ok(Some((balancers::TITLE.to_owned(), rows)));
+        }
+        Group::Dataplane => {
+            let rows = dataplane::rows(arguments).await?;
+            return Ok(Some((dataplane::TITLE.to_owned(), rows)));
         }
     };
     let title = format!("bindery up --server {}{flags}", which.as_str());

@@ -23,13 +23,13 @@ const MORE_ON_SECONDARIES: Duration = Duration::from_secs(3);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Added {
     /// Until the primary served all.
-    on_primary: Duration,
+    pub(crate) on_primary: Duration,
     /// Until every server served all.
-    on_all: Duration,
+    pub(crate) on_all: Duration,
     /// Until all objects said Ready.
     pub(crate) ready: Duration,
     /// Milliseconds of processor time that Bindery needed for one.
-    cpu: f64,
+    pub(crate) cpu: f64,
 }
 
 /// Measures and tells.
@@ -57,7 +57,10 @@ pub(crate) async fn rows(arguments: &Arguments, binary: &Path, which: Which) -> 
 
 /// Declares zones, which are the first ones or come after others, and waits for them.
 pub(crate) async fn add(subject: &Subject, labels: &[String]) -> Result<Added> {
-    let zones = labels.iter().map(|label| objects::zone(label)).collect();
+    let zones = labels.iter();
+    let zones = zones
+        .map(|label| objects::zone_on(label, subject.cluster()))
+        .collect();
     let awaited = Awaited {
         path: objects::ZONES,
         selector: objects::ALL_ZONES,

@@ -8,6 +8,16 @@ use serde_json::{Value, json};
 
 /// Where zones are created.
 pub(crate) const ZONES: &str = "/apis/bindy.firestoned.io/v1beta1/namespaces/default/dnszones";
+/// Where clusters of name servers are created.
+pub(crate) const CLUSTERS: &str =
+    "/apis/bindy.firestoned.io/v1beta1/namespaces/default/bind9clusters";
+/// Where their name servers are listed.
+pub(crate) const INSTANCES: &str =
+    "/apis/bindy.firestoned.io/v1beta1/namespaces/default/bind9instances";
+/// Where pods are listed.
+pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
+/// Where secrets are listed.
+pub(crate) const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 /// Where address records are created.
 pub(crate) const RECORDS: &str = "/apis/bindy.firestoned.io/v1beta1/namespaces/default/arecords";
 /// Where endpoints are created.
@@ -30,6 +40,27 @@ pub(crate) fn zone(label: &str) -> Value {
         "spec": {
             "zoneName": format!("{label}.test"), "ttl": TTL,
             "recordsFrom": [{"selector": {"matchLabels": {"zone": label}}}],
+        },
+    })
+}
+
+/// The same on the servers of a cluster.
+pub(crate) fn zone_on(label: &str, cluster: Option<&str>) -> Value {
+    let mut zone = zone(label);
+    if let Some(cluster) = cluster {
+        zone["spec"]["clusterRef"] = cluster.into();
+    }
+    zone
+}
+
+/// A cluster of so many primaries and secondaries.
+pub(crate) fn cluster(name: &str, primaries: usize, secondaries: usize) -> Value {
+    json!({
+        "apiVersion": "bindy.firestoned.io/v1beta1", "kind": "Bind9Cluster",
+        "metadata": {"name": name},
+        "spec": {
+            "primary": {"replicas": primaries}, "secondary": {"replicas": secondaries},
+            "global": {"recursion": false, "allowQuery": ["any"]},
         },
     })
 }

@@ -29,6 +29,14 @@ pub(crate) struct Subject {
     places: Places,
     child: Child,
     started: Instant,
+    cluster: Option<Cluster>,
+}
+
+/// Name servers of a cluster that was declared to it.
+struct Cluster {
+    name: String,
+    addresses: Vec<SocketAddr>,
+    keys: Vec<Key>,
 }
 
 /// The name servers that it runs.
@@ -116,6 +124,7 @@ impl Subject {
             places,
             child,
             started,
+            cluster: None,
         };
         subject.wait_until_ready().await?;
         Ok(subject)
@@ -183,12 +192,28 @@ impl Subject {
     pub(crate) async fn add_zones(&self, labels: &[String]) -> Result<()> {
         let mut http = self.connect().await?;
         for label in labels {
-            http.create(objects::ZONES, &objects::zone(label)).await?;
+            let zone = objects::zone_on(label, self.cluster());
+            http.create(objects::ZONES, &zone).await?;
         }
         for label in labels {
             self.wait_until_served(label).await?;
         }
         Ok(())
+    }
+
+    /// From now on its name servers are those of a cluster, the first primary first, each with its key.
+    pub(crate) fn adopt(&mut self, name: &str, servers: Vec<(SocketAddr, Key)>) {
+        let (addresses, keys) = servers.into_iter().unzip();
+        self.cluster = Some(Cluster {
+            name: name.to_owned(),
+            addresses,
+            keys,
+        });
+    }
+
+    /// The cluster that its zones belong to.
+    pub(crate) fn cluster(&self) -> Option<&str> {
+        self.cluster.as_ref().map(|cluster| &*cluster.name)
     }
 
     /// Waits until its name servers have a zone.
@@ -218,15 +243,19 @@ impl Subject {
 
     /// A signing client of its first name server.
     pub(crate) fn server(&self) -> Result<Server> {
-        let key = self.key()?;
-        Ok(Server::new(self.dns().to_string(), Some(key)))
+        let first = self.servers()?.into_iter().next();
+        first.context("it has no name server")
     }
 
     /// Signing clients of all its name servers, the first primary first.
     pub(crate) fn servers(&self) -> Result<Vec<Server>> {
-        let key = self.key()?;
-        let client = |address: &SocketAddr| Server::new(address.to_string(), Some(key.clone()));
-        Ok(self.addresses().iter().map(client).collect())
+        let keys = match &self.cluster {
+            Some(cluster) => cluster.keys.clone(),
+            None => vec![self.key()?; self.places.dns.len()],
+        };
+        let client =
+            |(address, key): (&SocketAddr, Key)| Server::new(address.to_string(), Some(key));
+        Ok(self.addresses().iter().zip(keys).map(client).collect())
     }
 
     /// A counter of its metrics page; 0 where there is none of that name.
@@ -244,12 +273,13 @@ impl Subject {
 
     /// Where its first name server listens.
     pub(crate) fn dns(&self) -> SocketAddr {
-        self.places.dns[0]
+        self.addresses()[0]
     }
 
     /// Where its name servers listen, the first primary first.
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
-        &self.places.dns
+        let cluster = self.cluster.as_ref();
+        cluster.map_or(&self.places.dns, |cluster| &cluster.addresses)
     }
 
     /// The folder of one of its name servers, by its number.
@@ -290,7 +320,8 @@ impl Subject {
         Key::from_key_file(&text).context("the key cannot be read")
     }
 
-    fn data(&self) -> PathBuf {
+    /// Where its data are.
+    pub(crate) fn data(&self) -> PathBuf {
         self.places.scratch.path().join("data")
     }
 }
