@@ -415,7 +415,7 @@ impl ZoneHost for FakeNameServer {
             // A secondary that fetched nothing yet has no serial.
             if is_new && !records.is_empty() {
                 damage.made(zone, made.serial, |what| {
-                    self.faults.explain(&|| what.to_owned())
+                    self.faults.explain(&|| what.to_owned());
                 });
             }
             Ok(())

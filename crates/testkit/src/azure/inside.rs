@@ -109,7 +109,7 @@ impl AzureInside {
                 self.weather.crash();
                 return std::future::pending().await;
             }
-            _ => {}
+            Fate::Pass | Fate::Unreachable | Fate::LostRequest | Fate::Silence => {}
         }
         match trouble {
             Some(AzureFate::Delayed(time)) => tokio::time::sleep(time).await,

@@ -7,7 +7,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Client, Error, Resource,
-    api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -102,7 +102,7 @@ impl Tenant {
     /// What was asked for by mistake is asked for no more.
     pub(super) async fn mend(&mut self) -> Result<(), Error> {
         let services: Api<Service> = self.all();
-        for one in services.list(&Default::default()).await?.items {
+        for one in services.list(&ListParams::default()).await?.items {
             let name = one.metadata.name.unwrap_or_default();
             let patch = json!({"spec": {"sessionAffinity": "None"}});
             self.merge::<Service>(&name, &patch).await?;
