@@ -130,7 +130,7 @@ pub(crate) fn simulate(root: &Path, subject: Subject, (first, seeds): (u64, u64)
         ],
     )
     .args(["--bin", "sim", "--"])
-    .args(subject)
+    .args(subject.iter().copied())
     .args(seed_range(first, seeds))
     .run()
 }

@@ -20,7 +20,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use self::wishes::Tenant;
+use self::wishes::BalancerUser;
 use crate::{
     api::FaultyApi,
     azure::{AzureInside, GatewayContent, SUBSCRIPTION},
@@ -130,12 +130,12 @@ impl BalancerWorld {
         install_crds(client.clone())
             .await
             .map_err(wrong("installing CRDs"))?;
-        let mut tenant = Tenant::new(client, plan.seed);
-        tenant.begin().await.map_err(wrong("the first objects"))?;
+        let mut user = BalancerUser::new(client, plan.seed);
+        user.begin().await.map_err(wrong("the first objects"))?;
         let mut pauses = Random::new(plan.seed ^ 0x00de_1a75);
         self.start();
         for _ in 0..plan.acts {
-            let act = tenant.act(&self.azure).await;
+            let act = user.act(&self.azure).await;
             let act = act.map_err(wrong("an act of the user"))?;
             self.weather.note(&act);
             let millis = match pauses.below(4) {
@@ -144,22 +144,22 @@ impl BalancerWorld {
                 _ => pauses.next_u64() % 60_000,
             };
             self.pass(Duration::from_millis(millis)).await;
-            if tenant.is_strict() {
+            if user.is_strict() {
                 self.check_names()?;
             }
         }
         self.weather.clear_up();
         self.weather.note("calm");
-        tenant.mend().await.map_err(wrong("the user's mending"))?;
-        self.come_right(&tenant).await?;
-        self.stay_right(&tenant).await
+        user.mend().await.map_err(wrong("the user's mending"))?;
+        self.come_right(&user).await?;
+        self.stay_right(&user).await
     }
 
-    async fn come_right(&mut self, tenant: &Tenant) -> Result<(), String> {
+    async fn come_right(&mut self, user: &BalancerUser) -> Result<(), String> {
         let deadline = tokio::time::Instant::now() + CALM_MAX;
         loop {
             self.pass(Duration::from_secs(10)).await;
-            if tenant.is_strict() {
+            if user.is_strict() {
                 self.check_names()?;
             }
             let wrongs = self.wrongs().await?;
@@ -172,7 +172,7 @@ impl BalancerWorld {
         }
     }
 
-    async fn stay_right(&mut self, tenant: &Tenant) -> Result<(), String> {
+    async fn stay_right(&mut self, user: &BalancerUser) -> Result<(), String> {
         // The next periodic read may find an operation still under way whose client gave up on it, and is told so.
         self.pass(SETTLED_AFTER).await;
         let writes = self.weather.writes();
@@ -188,7 +188,7 @@ impl BalancerWorld {
                 "it goes on writing though all is right:\n  {written}"
             ));
         }
-        if tenant.is_strict() {
+        if user.is_strict() {
             self.check_names()?;
         }
         match self.wrongs().await? {

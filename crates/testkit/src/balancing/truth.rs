@@ -11,7 +11,7 @@ use k8s_openapi::api::{
     discovery::v1::EndpointSlice,
 };
 use kube::{
-    Resource, ResourceExt,
+    Resource, ResourceExt as _,
     api::{Api, DynamicObject, ListParams},
     core::{ApiResource, GroupVersionKind},
 };
@@ -161,7 +161,11 @@ impl BalancerWorld {
                 }
             }
         }
-        let stand = objects.names.iter().map(ResourceExt::name_any).collect();
+        let stand = objects
+            .names
+            .iter()
+            .map(kube::ResourceExt::name_any)
+            .collect();
         differ("DNSEndpoints", &named, &stand, wrongs);
         differ("names", &lines, &self.lines(), wrongs);
     }

@@ -28,7 +28,7 @@ const NODES: usize = 3;
 const PODS: usize = 4;
 
 /// Somebody who uses load balancers.
-pub(super) struct Tenant {
+pub(super) struct BalancerUser {
     client: Client,
     random: Random,
     /// Pods that there were, so that none has the address of another.
@@ -37,7 +37,7 @@ pub(super) struct Tenant {
     is_rude: bool,
 }
 
-impl Tenant {
+impl BalancerUser {
     pub(super) fn new(client: Client, seed: u64) -> Self {
         Self {
             client,

@@ -21,8 +21,10 @@ struct Asked {
     /// Whether the other seeds run though one failed.
     all: bool,
     /// The plan of a seed, what runs it, and the option that asks for it.
-    subject: (fn(u64) -> SimPlan, fn(SimPlan) -> SimReport, &'static str),
+    subject: Simulated,
 }
+
+type Simulated = (fn(u64) -> SimPlan, fn(SimPlan) -> SimReport, &'static str);
 
 #[expect(
     clippy::print_stdout,

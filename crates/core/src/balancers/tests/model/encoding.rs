@@ -74,20 +74,14 @@ impl Symmetries {
     }
 
     /// The same for states that differ in names only.
-    pub(super) fn fingerprint(&self, state: &State) -> u64 {
+    pub(super) fn fingerprint(&self, one: &State) -> u64 {
         let all = self.all.iter();
-        let all = all.map(|renaming| self.number(&self.encode(state, renaming)));
+        let all = all.map(|renaming| number(&self.encode(one, renaming)));
         all.min().expect("nothing is renamed in one of them")
     }
 
-    fn number(&self, words: &[u64]) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        words.iter().for_each(|word| hasher.write_u64(*word));
-        hasher.finish()
-    }
-
-    fn encode(&self, state: &State, renaming: &Renaming) -> Vec<u64> {
-        let stage = &state.0;
+    fn encode(&self, one: &State, renaming: &Renaming) -> Vec<u64> {
+        let stage = &one.0;
         let machine = &stage.machine;
         let mut words = Vec::with_capacity(64);
         let is_waiting = |work: &BalancerWork| !machine.schedule.is_due(work, stage.now);
@@ -109,7 +103,7 @@ impl Symmetries {
         words.extend([next, machine.chunk_failures.into()]);
         let mut services = vec![[0; 2]; self.keys.len()];
         for (at, to) in renaming.services.iter().enumerate() {
-            services[*to] = self.service(state, at, renaming);
+            services[*to] = self.service(one, at, renaming);
         }
         words.extend(services.into_iter().flatten());
         let mut addresses = vec![[0; 8]; self.addresses.len()];
@@ -121,14 +115,12 @@ impl Symmetries {
     }
 
     /// A service: what is wished, its balancer, and what the provider has.
-    fn service(&self, state: &State, at: usize, renaming: &Renaming) -> [u64; 2] {
-        let stage = &state.0;
+    fn service(&self, one: &State, at: usize, renaming: &Renaming) -> [u64; 2] {
+        let stage = &one.0;
         let machine = &stage.machine;
         let (name, key) = (SERVICES[at], &self.keys[at]);
         let work = BalancerWork::Balancer(key.clone());
-        let node = state
-            .node_of(name)
-            .map_or(0, |node| 1 + renaming.nodes[node]);
+        let node = one.node_of(name).map_or(0, |node| 1 + renaming.nodes[node]);
         let of = |disturbed: &Disturbed| disturbed.balancers.contains(key);
         let held = stage.world.holdings.balancers.get(key);
         let flying = |is_ensure: bool| {
@@ -162,10 +154,10 @@ impl Symmetries {
         let set = |bindings: Option<&Bindings>| self.bindings(bindings, renaming);
         let of = |disturbed: &Disturbed| disturbed.addresses.contains(&address);
         let in_flight = machine.addresses.in_flight().get(&address);
-        let sent = in_flight.map_or(u64::MAX, |one| set(one.desired.as_ref()));
+        let on_its_way = in_flight.map_or(u64::MAX, |one| set(one.desired.as_ref()));
         let change = stage.flying.iter().find_map(|(_, step)| match step {
             BalancerStep::Bind(changes) => changes.iter().find(|one| one.address == address),
-            _ => None,
+            BalancerStep::Ensure { .. } | BalancerStep::Remove(_) | BalancerStep::Read => None,
         });
         let stood = change.map_or(u64::MAX, |one| set(Some(&one.stood)));
         let flags = bits([
@@ -185,7 +177,7 @@ impl Symmetries {
             set(machine.addresses.actual(&address)),
             set(machine.unknown.get(&address)),
             set(stage.world.holdings.addresses.get(&address)),
-            sent,
+            on_its_way,
             stood,
             flags,
             derived,
@@ -248,6 +240,14 @@ fn own(balancer: &Balancer) -> u64 {
         !queued_for.is_zero(),
     ]);
     flags << 8 | lifecycle.phase() as u64
+}
+
+fn number(words: &[u64]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for word in words {
+        hasher.write_u64(*word);
+    }
+    hasher.finish()
 }
 
 fn bits<const N: usize>(all: [bool; N]) -> u64 {
