@@ -143,6 +143,8 @@ struct Zone {
     reading: bool,
     /// Bindery created the zone on the server, so the zone goes when nobody declares it.
     created_by_us: bool,
+    /// A server joined while the zone was being deleted from the others.
+    is_outrun: bool,
     /// Every server that answers has deleted the zone.
     is_deleted: bool,
     /// Sets that others wrote over and that were put right.

@@ -55,34 +55,56 @@ pub(crate) async fn open(
 }
 
 /// The newest version of a zone that another server has, if it is newer than this.
+///
+/// # Errors
+/// A server that may have it did not answer, so that it is not known.
 pub(crate) async fn rescue(
     others: &[ServerHandle],
     zone: &Name,
     than: Serial,
-) -> Option<ZoneContent> {
-    let (serial, follower) = newest(others, zone).await?;
-    if !serial.newer_than(than) {
-        return None;
+) -> Result<Option<ZoneContent>, Fault> {
+    let answers = serials(others, zone).await;
+    let silence = |answer: &Result<_, Fault>| {
+        let fault = answer.as_ref().err();
+        fault.filter(|fault| fault.kind.is_silence()).cloned()
+    };
+    if let Some(fault) = answers.iter().find_map(silence) {
+        return Err(fault);
     }
-    follower.server.transfer(zone).await.ok()
+    let newest = answers.into_iter().flatten().reduce(newer);
+    let Some((_, follower)) = newest.filter(|(serial, _)| serial.newer_than(than)) else {
+        return Ok(None);
+    };
+    match follower.server.transfer(zone).await {
+        Err(fault) if fault.kind.is_silence() => Err(fault),
+        transferred => Ok(transferred.ok()),
+    }
 }
 
 /// The server beside the leader that has the newest serial of a zone. All are asked at once, so one that is
 /// silent holds the others up no longer than itself.
-async fn newest<'a>(others: &'a [ServerHandle], zone: &Name) -> Option<(Serial, &'a ServerHandle)> {
+async fn newest<'a>(others: &'a [ServerHandle], zone: &Name) -> Option<At<'a>> {
+    let answers = serials(others, zone).await;
+    answers.into_iter().flatten().reduce(newer)
+}
+
+/// A serial, and the server that has it.
+type At<'a> = (Serial, &'a ServerHandle);
+
+async fn serials<'a>(others: &'a [ServerHandle], zone: &Name) -> Vec<Result<At<'a>, Fault>> {
     let ask = |follower: &'a ServerHandle| async move {
         let serial = follower.server.serial(zone).await;
-        serial.ok().map(|serial| (serial, follower))
+        serial.map(|serial| (serial, follower))
     };
-    let answers = join_all(others.iter().map(ask)).await;
-    let newer = |one: (Serial, &'a ServerHandle), other: (Serial, &'a ServerHandle)| {
-        if other.0.newer_than(one.0) {
-            other
-        } else {
-            one
-        }
-    };
-    answers.into_iter().flatten().reduce(newer)
+    join_all(others.iter().map(ask)).await
+}
+
+fn newer<'a>(one: At<'a>, other: At<'a>) -> At<'a> {
+    if other.0.newer_than(one.0) {
+        other
+    } else {
+        one
+    }
 }
 
 /// Deletes a zone from every server that Bindery manages. One that fails keeps none of the others from it.

@@ -113,7 +113,7 @@ fn nowhere(step: Step) -> Completion {
         Step::Verify(keys) => Completion::Verified(keys, Err(fault)),
         Step::Renew(record) => Completion::Renewed(record, Err(fault)),
         Step::Sign(policy) => Completion::Signed(policy, Err(fault)),
-        Step::Rescue(_) => Completion::Rescued(None),
+        Step::Rescue(_) => Completion::Rescued(Err(fault)),
         Step::Follow(task) => Completion::Followed(task.visit, Err(fault)),
         Step::Close => Completion::Closed(Err(fault)),
     }

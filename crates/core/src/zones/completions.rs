@@ -35,7 +35,7 @@ impl Zones {
             }
             Completion::Renewed(record, result) => self.renewed(name, &record, result, now),
             Completion::Signed(policy, answer) => self.told_to_sign(name, policy, answer, now),
-            Completion::Rescued(content) => self.rescued(name, content),
+            Completion::Rescued(result) => self.rescued(name, result, now),
             Completion::Followed(visit, result) => self.followed(name, &visit, result, now),
             Completion::Differs(visit, serial, records) => {
                 self.differs(name, (&visit, serial), records, now);
@@ -45,6 +45,11 @@ impl Zones {
                     return;
                 };
                 match result {
+                    Ok(()) if zone.is_outrun => {
+                        // Whoever joined meanwhile may have it.
+                        zone.is_outrun = false;
+                        zone.lifecycle.fail();
+                    }
                     Ok(()) => {
                         let ended = zone.lifecycle.finish_deletion();
                         zone.children.restart(ended);
@@ -52,6 +57,7 @@ impl Zones {
                         self.touch_all_owners(name);
                     }
                     Err(fault) => {
+                        zone.is_outrun = false;
                         zone.lifecycle.fail();
                         zone.is_deleted = fault.kind.is_silence();
                         self.zone_failed(name, fault, now);
@@ -119,7 +125,7 @@ impl Zones {
         if opening {
             zone.signing.reset();
         }
-        zone.compare_version(name, &content.sets, content.serial);
+        zone.compare_version(name, &content, now);
         zone.stale = false;
         zone.serial = Some(content.serial);
         zone.known_serial = zone.serial;

@@ -178,8 +178,11 @@ impl Zones {
     }
 
     /// The SOA to write, because its author changed it or because the leader is behind.
-    pub(super) fn renew_step(&mut self, name: &Name) -> Option<Step> {
+    pub(super) fn renew_step(&mut self, name: &Name, now: Duration) -> Option<Step> {
         let zone = self.known.get_mut(name)?;
+        if zone.losses.holds_back(now) {
+            return None;
+        }
         let serial = zone.serial?;
         let beyond = newest(zone.fleet.ahead(), zone.losses.beyond(serial));
         let record = zone.own.renewal(name, serial, beyond)?;

@@ -8,9 +8,10 @@ use std::{
     borrow::Borrow,
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 
-use super::{SerialFloor, Tenancy, Zone, Zones, all_types, own::newest};
+use super::{SerialFloor, Tenancy, Zone, ZoneContent, Zones, all_types, own::newest};
 use crate::{
     fault::{Fault, FaultKind},
     name::Name,
@@ -24,6 +25,10 @@ const WITHDRAWN_MAX: usize = 1_000;
 /// How much newer than the last serial that a status tells of a zone is made: its servers may have had
 /// newer ones in the second before a crash, which the status never told.
 const UNTOLD: u32 = 1_000;
+
+/// How long a fallen leader waits, before it goes beyond what it had, for what has to be mended first: some
+/// of it may be what its author wants nobody to touch, or what its server refuses.
+const MENDED_MAX: Duration = Duration::from_secs(30);
 
 /// What is known of a zone beyond what its leader has.
 #[expect(
@@ -55,8 +60,11 @@ pub(super) struct Losses {
     rescued: BTreeMap<RecordKey, Arc<RecordSet>>,
     /// What was taken away of late, oldest first.
     withdrawn: VecDeque<(RecordKey, RecordData)>,
-    /// Of that, what stands in the older version of a fallen leader.
+    /// Of that, and of what was taken away in between, what stands in the older version of a fallen leader,
+    /// until it is gone again.
     returned: BTreeSet<(RecordKey, RecordData)>,
+    /// When the leader was found fallen.
+    fallen_since: Duration,
     /// The serial at which the leader last lost something, for people.
     lost_at: Option<Serial>,
     /// The zone was taken back, so that it is no loss when it is gone.
@@ -105,6 +113,13 @@ impl Losses {
         bar.filter(|_| self.fallen.is_some())
     }
 
+    /// Whether a fallen leader has to be mended before it goes beyond what it had. After that, a process that
+    /// begins anew cannot tell what came back with the older version, or is missing, from what is to be there.
+    pub(super) fn holds_back(&self, now: Duration) -> bool {
+        let is_mended = self.returned.is_empty() && self.rescued.is_empty();
+        self.fallen.is_some() && !is_mended && now < self.fallen_since + MENDED_MAX
+    }
+
     /// Another server leads. The one before it may have taken what no answer told of, so that its serials
     /// are as uncertain as those of another process.
     pub(super) fn hand_over(&mut self, is_new: bool) {
@@ -144,6 +159,7 @@ impl Losses {
     /// A set needs nothing more.
     pub(super) fn settle(&mut self, key: &RecordKey) {
         self.rescued.remove(key);
+        self.returned.retain(|(returned, _)| returned != key);
     }
 
     /// Whether this record of an older version is one that was taken away since.
@@ -199,7 +215,6 @@ impl Losses {
             self.fallen = None;
             self.told = None;
             self.taken_back = false;
-            self.returned.clear();
         }
         self.raise(serial);
     }
@@ -210,9 +225,10 @@ impl Zone {
     pub(super) fn compare_version(
         &mut self,
         apex: &Name,
-        sets: &BTreeMap<RecordKey, RecordSet>,
-        serial: Serial,
+        ZoneContent { serial, sets }: &ZoneContent,
+        now: Duration,
     ) {
+        let serial = *serial;
         let losses = &mut self.losses;
         losses
             .rescued
@@ -247,12 +263,15 @@ impl Zone {
         if losses.fallen.is_none() {
             // Another server that leads lost nothing.
             losses.lost_at = losses.floor.filter(|_| !is_handed_over);
+            losses.fallen_since = now;
         }
         losses.fallen = Some(serial);
         let stands = |(key, data): &&(RecordKey, RecordData)| {
             sets.get(key).is_some_and(|set| set.data().contains(data))
         };
-        losses.returned = losses.withdrawn.iter().filter(stands).cloned().collect();
+        losses.returned.retain(|one| stands(&one));
+        let returned = losses.withdrawn.iter().filter(stands).cloned();
+        losses.returned.extend(returned);
         for (key, _) in &losses.returned {
             self.guard.pass(key);
         }
@@ -352,11 +371,21 @@ impl Zones {
     }
 
     /// The version that another server still has is taken in: what others wrote there is put back.
-    pub(super) fn rescued(&mut self, name: &Name, content: Option<super::ZoneContent>) {
+    pub(super) fn rescued(
+        &mut self,
+        name: &Name,
+        result: Result<Option<ZoneContent>, Fault>,
+        now: Duration,
+    ) {
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };
         zone.reading = false;
+        let content = match result {
+            Ok(content) => content,
+            // Whoever did not answer may have it; one that is silent for long is asked no more.
+            Err(fault) => return self.zone_failed(name, fault, now),
+        };
         zone.losses.ask = false;
         let Some(content) = content.map(|content| content.sifted(name)) else {
             return;

@@ -185,8 +185,9 @@ pub enum Completion {
     Renewed(Record, Result<(), Fault>),
     /// [`Step::Sign`] with this policy ended.
     Signed(SigningPolicy, Result<SigningAnswer, Fault>),
-    /// [`Step::Rescue`] ended: the newest version that another server has, if it is newer than the leader's.
-    Rescued(Option<ZoneContent>),
+    /// [`Step::Rescue`] ended: the newest version that another server has, if it is newer than the leader's, or
+    /// that some server did not say.
+    Rescued(Result<Option<ZoneContent>, Fault>),
     /// [`Step::Follow`] of this server ended; it has this serial.
     Followed(Visit, Result<Serial, Fault>),
     /// [`Step::Follow`] of this primary ended without a write: it has these records, at this serial, and

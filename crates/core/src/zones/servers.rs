@@ -177,9 +177,17 @@ impl Zones {
         let before = zone.leader.clone();
         let servers: Vec<ServerInfo> = self.servers_of(zone).cloned().collect();
         let leader = self.choose(zone).cloned();
+        let is_closing = zone.lifecycle.phase() == Phase::DeletionInProgress;
+        let is_outrun = is_closing
+            && servers.iter().any(|one| {
+                before.as_ref() != Some(one) && !zone.fleet.states().any(|other| other.info == *one)
+            });
+        if let Some(zone) = self.known.get_mut(name) {
+            zone.is_outrun |= is_outrun;
+        }
         if let (Some(before), Some(leader)) = (&before, &leader)
             && before != leader
-            && zone.lifecycle.phase() == Phase::DeletionInProgress
+            && is_closing
         {
             // It is on its way out on every server.
             return;

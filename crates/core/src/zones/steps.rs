@@ -160,7 +160,7 @@ impl Zones {
         }
         let zone = self.known.get_mut(name)?;
         if !zone.children.has_in_flight()
-            && let Some(step) = self.renew_step(name)
+            && let Some(step) = self.renew_step(name, now)
         {
             return Some(step);
         }
@@ -210,7 +210,7 @@ impl Zones {
         if let Some(commit) = self.commit_step(name, now) {
             return Some(commit);
         }
-        if let Some(step) = self.renew_step(name) {
+        if let Some(step) = self.renew_step(name, now) {
             return Some(step);
         }
         let zone = self.known.get_mut(name)?;

@@ -183,7 +183,7 @@ impl World {
                 Completion::Renewed(record, result)
             }
             Step::Sign(policy) => Completion::Signed(policy.clone(), Ok(self.sign(zone, &policy))),
-            Step::Rescue(_) => Completion::Rescued(self.others.clone()),
+            Step::Rescue(_) => Completion::Rescued(Ok(self.others.clone())),
             Step::Follow(errand) => {
                 let serial = content.serial;
                 self.follow(errand, serial)
@@ -288,7 +288,7 @@ fn failed(step: Step, fault: &Fault) -> Completion {
         Step::Verify(keys) => Completion::Verified(keys, Err(fault.clone())),
         Step::Renew(record) => Completion::Renewed(record, Err(fault.clone())),
         Step::Sign(policy) => Completion::Signed(policy, Err(fault.clone())),
-        Step::Rescue(_) => Completion::Rescued(None),
+        Step::Rescue(_) => Completion::Rescued(Err(fault.clone())),
         Step::Follow(task) => Completion::Followed(task.visit, Err(fault.clone())),
         Step::Close => Completion::Closed(Err(fault.clone())),
     }

@@ -1,5 +1,6 @@
 //! Servers that lose data, come back with older data, or do not answer.
 
+mod order;
 mod serials;
 
 use super::{followers::*, *};

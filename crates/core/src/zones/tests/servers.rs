@@ -533,3 +533,22 @@ fn what_was_on_its_way_to_a_leader_that_falls_silent_is_written_to_the_next() {
     assert!(matches!(world.status("mail"), ClaimStatus::Programmed(_)));
     assert!(world.lines().contains(&MAIL.to_owned()));
 }
+
+#[test]
+fn a_server_that_joins_while_a_zone_is_deleted_has_to_delete_it_too() {
+    let all = servers(&[ServerRole::Primary, ServerRole::Primary]);
+    let mut world = with_followers(&[]);
+    world.zones.set_servers(all[1..].to_vec(), world.now);
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    world.zones.undeclare_zone(&name(ZONE));
+    assert_eq!(world.begin(), Step::Close);
+    world.zones.set_servers(all, world.now);
+    let closed = Completion::Closed(Ok(()));
+    world.zones.complete(&name(ZONE), closed, world.now);
+    assert_ne!(state(&world), ZoneState::Gone);
+    assert_eq!(world.begin(), Step::Close, "on all of them");
+    let closed = Completion::Closed(Ok(()));
+    world.zones.complete(&name(ZONE), closed, world.now);
+    assert_eq!(state(&world), ZoneState::Gone);
+}
