@@ -475,8 +475,12 @@ async fn share(
         "ownerReferences": owners,
         "resourceVersion": secret.metadata.resource_version,
     }});
-    let written = shared.api.merge(Sort::Secret, place, &body).await?;
-    watching::take(shared, Sort::Secret, written);
+    match shared.api.merge(Sort::Secret, place, &body).await {
+        Ok(written) => watching::take(shared, Sort::Secret, written),
+        // It went with its last owner in this moment; it is made again when that is seen.
+        Err(error) if error.is_missing() => {}
+        Err(error) => return Err(error),
+    }
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Name servers that are declared as objects, on the real thing: kube-apiserver takes them, kube-controller-manager
 //! makes their pods and takes away what nobody owns any more.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::machine::{Server, until};
 use crate::plane::{Plane, no_failures};
@@ -157,7 +157,8 @@ fn a_declared_cluster_lives_and_goes_on_kubernetes(_: Server) -> Result<()> {
 fn go(plane: &Plane) -> Result<()> {
     let zone = ["arecord/www", "txtrecord/note", "zone/site"];
     for objects in [&zone[..], &["b9c/site"]] {
-        plane.kubectl(&[&["delete", "-n", SITE, "--timeout=60s"], objects].concat())?;
+        let deleted = plane.kubectl(&[&["delete", "-n", SITE, "--timeout=60s"], objects].concat());
+        deleted.with_context(|| plane.process.err())?;
     }
     Ok(())
 }
