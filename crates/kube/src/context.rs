@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bindery_api::{Kinds, RawObject, Role, Scope, role};
 use bindery_core::{Adoption, Group, Kind, Moment, Uid};
-use bindery_engine::Engine;
 use bindery_engine::queue::BoundedQueue;
 use bindery_engine::work::WorkQueue;
-use bindery_sources::{Id, Meta, Object};
+use bindery_engine::{Engine, Servers};
+use bindery_sources::{Groups, Id, Meta, Object};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -113,7 +113,7 @@ impl Context {
         kinds: &Kinds,
         replica: Replica,
     ) -> Self {
-        let state = State::new(engine.groups().into_keys().collect());
+        let state = State::new(groups(&engine));
         let watched = settings.watched(kinds);
         Self {
             unread: Mutex::new(watched.clone()),
@@ -173,7 +173,7 @@ impl Context {
 
     /// Takes in that the servers of some group changed: what stands on them is looked at again.
     pub(crate) fn on_servers(&self) {
-        let groups = self.engine.groups().into_keys().collect();
+        let groups = groups(&self.engine);
         let mut state = self.state();
         let mut affected = state.catalog.set_groups(groups);
         let is_zone = |id: &&Id| role(id.kind) == Role::Zone;
@@ -370,5 +370,18 @@ impl Context {
         if self.open.load(Ordering::SeqCst) {
             self.push_all(ids);
         }
+    }
+}
+
+/// The groups of servers that there are.
+fn groups(engine: &Engine) -> Groups {
+    let all = engine.groups();
+    let here = all.get(&Group::UNNAMED);
+    let is_nothing_here = here.is_some_and(Servers::is_empty);
+    let groups: Groups = all.into_keys().collect();
+    if is_nothing_here {
+        groups.with_nothing_here()
+    } else {
+        groups
     }
 }

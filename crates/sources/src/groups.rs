@@ -6,36 +6,50 @@ use bindery_core::{Group, Problem, Reason};
 
 /// The groups of name servers that there are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Groups(BTreeSet<Group>);
+pub struct Groups {
+    all: BTreeSet<Group>,
+    /// Whether nothing runs that has no name.
+    is_nothing_here: bool,
+}
 
 impl Default for Groups {
     /// One group that every zone is on.
     fn default() -> Self {
-        Self([Group::UNNAMED].into())
+        [Group::UNNAMED].into_iter().collect()
     }
 }
 
 impl FromIterator<Group> for Groups {
     fn from_iter<I: IntoIterator<Item = Group>>(groups: I) -> Self {
-        Self(groups.into_iter().collect())
+        Self {
+            all: groups.into_iter().collect(),
+            is_nothing_here: false,
+        }
     }
 }
 
 impl Groups {
+    /// The same groups, of which the one without a name has no server.
+    #[must_use]
+    pub fn with_nothing_here(mut self) -> Self {
+        self.is_nothing_here = true;
+        self
+    }
+
     /// Whether there is such a group.
     pub(crate) fn has(&self, group: &Group) -> bool {
-        self.0.contains(group)
+        self.all.contains(group)
     }
 
     /// The names of the groups whose servers flags or a file give; those of objects have a namespace.
     fn given(&self) -> impl Iterator<Item = &str> {
-        let names = self.0.iter().filter_map(Group::name);
+        let names = self.all.iter().filter_map(Group::name);
         names.filter(|name| !name.contains('/'))
     }
 
     /// Whether somebody declares clusters as objects.
     fn has_declared(&self) -> bool {
-        let mut names = self.0.iter().filter_map(Group::name);
+        let mut names = self.all.iter().filter_map(Group::name);
         names.any(|name| name.contains('/') && !name.contains(SELECTED))
     }
 
@@ -44,7 +58,7 @@ impl Groups {
     /// A name is that of a cluster whose servers flags or a file give, else of a cluster object. Where there is
     /// neither, and nothing else has a name, there is but one choice, whatever the zone names: on one machine
     /// everything is served by what runs there. Where some have names, a zone that names another one is not
-    /// guessed at: it might be meant for nobody outside. One that is `settled`, that is served by what runs
+    /// guessed at: it might be meant for nobody outside. Nor where nothing runs that has no name. One that is `settled`, that is served by what runs
     /// here already, stays there until its cluster comes.
     ///
     /// # Errors
@@ -78,7 +92,8 @@ impl Groups {
             return Ok(group);
         }
         let is_only = self.given().next().is_none() && self.has(&Group::UNNAMED);
-        if is_only && (choice.is_settled || !self.has_declared()) {
+        let is_guessed = !self.has_declared() && !self.is_nothing_here;
+        if is_only && (choice.is_settled || is_guessed) {
             return Ok(Group::UNNAMED);
         }
         if wanted.len() > 1 {
@@ -109,7 +124,7 @@ impl Groups {
     }
 
     fn shown(&self) -> String {
-        let names = self.0.iter().filter_map(Group::name);
+        let names = self.all.iter().filter_map(Group::name);
         let names: Vec<&str> = names.filter(|name| !name.contains(SELECTED)).collect();
         names.join(", ")
     }
@@ -178,6 +193,22 @@ mod tests {
         };
         assert_eq!(place(&["dns/other"]), Ok(Group::UNNAMED));
         assert_eq!(place(&["dns/prod"]), Ok(Group::named("dns/prod")));
+    }
+
+    #[test]
+    fn a_zone_is_not_put_where_nothing_runs() {
+        let place = |is_settled| {
+            let groups = Groups::default().with_nothing_here();
+            groups.place(&GroupChoice {
+                namespace: "dns",
+                clusters: &[("spec.clusterRef", "prod".to_owned())],
+                is_settled,
+                ..GroupChoice::default()
+            })
+        };
+        let problem = place(false).expect_err("its cluster is not there yet");
+        assert_eq!(problem.reason, Reason::ClusterNotFound);
+        assert_eq!(place(true), Ok(Group::UNNAMED), "it is there already");
     }
 
     #[test]

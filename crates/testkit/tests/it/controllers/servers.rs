@@ -103,6 +103,22 @@ async fn a_zone_waits_for_its_cluster_and_is_served_as_soon_as_it_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_zone_that_comes_before_the_only_cluster_is_put_nowhere_else_and_goes() {
+    let (bench, _) = bench().await;
+    bench.pass(Duration::from_secs(1)).await;
+    bench.take_servers_out();
+    bench.pass(Duration::from_secs(1)).await;
+    bench.create(&zone("clusterRef: prod")).await;
+    bench
+        .until("DNSZone/example", "Ready", "-ClusterNotFound")
+        .await;
+    bench.create(CLUSTER).await;
+    bench.until_ready("DNSZone/example").await;
+    bench.delete("DNSZone/example").await;
+    bench.until_gone("DNSZone/example").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_zone_is_served_by_the_instances_that_it_selects() {
     let (bench, pods) = bench().await;
     bench
