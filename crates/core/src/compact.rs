@@ -67,7 +67,9 @@ mod tests {
     fn texts_that_are_all_in_use_are_looked_through_less_and_less_often() {
         let mut texts = SharedTexts::default();
         let mut held: Vec<Arc<str>> = (0..17).map(|one: u32| one.to_string().into()).collect();
-        held.iter_mut().for_each(|one| texts.share(one));
+        for one in &mut held {
+            texts.share(one);
+        }
         assert_eq!(texts.prune_at, 32, "twice as many as there were");
     }
 }

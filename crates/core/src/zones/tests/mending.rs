@@ -274,9 +274,11 @@ fn what_stands_in_the_way_and_is_on_its_way_out_is_not_sent_again() {
         declaration.had = vec![records(line)[0].key()];
         declaration
     };
-    let len = |step: &Step| match step {
-        Step::Commit(plan) => plan.len(),
-        step => panic!("{step:?}"),
+    let len = |step: &Step| {
+        let Step::Commit(plan) = step else {
+            panic!("{step:?}");
+        };
+        plan.len()
     };
     world.zones.declare(had("one", WWW));
     let first = world.begin();

@@ -7,7 +7,9 @@ use super::*;
 /// one of others.
 fn fallen_lead() -> World {
     let mut world = with_followers(&[ServerRole::Primary]);
-    world.server.insert(name(ZONE), content(&format!("{APEX}\n{API}")));
+    world
+        .server
+        .insert(name(ZONE), content(&format!("{APEX}\n{API}")));
     let newest = APEX.replace(" 7 60", " 49 60");
     world.others = Some(content(&format!("{newest}\n{THEIRS}")));
     world.serials.insert(server(1), Ok(Serial(49)));
@@ -49,12 +51,14 @@ fn lost() -> Fault {
 #[test]
 fn a_lead_goes_beyond_when_what_came_back_is_gone_though_a_message_is_lost() {
     let mut world = fallen_lead();
-    world.pass_failing(Duration::from_secs(10), |step| match step {
-        Step::Commit(plan) => Some(Completion::Sent(Sent {
+    world.pass_failing(Duration::from_secs(10), |step| {
+        let Step::Commit(plan) = step else {
+            return None;
+        };
+        Some(Completion::Sent(Sent {
             lost: Some((lost(), plan.keys().cloned().collect())),
             ..Sent::default()
-        })),
-        _ => None,
+        }))
     });
     assert!(!world.has(API) && world.has(THEIRS), "{:?}", world.lines());
     assert!(world.serial().newer_than(Serial(49)), "{}", world.serial());
@@ -63,9 +67,8 @@ fn a_lead_goes_beyond_when_what_came_back_is_gone_though_a_message_is_lost() {
 #[test]
 fn whoever_may_know_what_was_lost_is_asked_until_it_answers() {
     let mut world = fallen_lead();
-    world.pass_failing(Duration::from_secs(10), |step| match step {
-        Step::Rescue(_) => Some(Completion::Rescued(Err(lost()))),
-        _ => None,
+    world.pass_failing(Duration::from_secs(10), |step| {
+        matches!(step, Step::Rescue(_)).then(|| Completion::Rescued(Err(lost())))
     });
     assert!(!world.has(API) && world.has(THEIRS), "{:?}", world.lines());
     assert!(world.serial().newer_than(Serial(49)), "{}", world.serial());
