@@ -96,7 +96,7 @@ impl Truth {
         let stays = |number: &usize| !number.is_multiple_of(PARTS);
         let balancers = (0..population.services)
             .filter(stays)
-            .map(|number| Population::key(number))
+            .map(Population::key)
             .collect();
         let mut addresses = BTreeMap::new();
         for number in (0..population.services).filter(stays) {
