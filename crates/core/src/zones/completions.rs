@@ -281,7 +281,7 @@ impl Zones {
             zone.see(key.clone(), set);
         }
         zone.complete_write(before, now);
-        zone.propagate(read.serial, keys, now);
+        self.spread(name, (read.serial, keys), now);
         for key in keys {
             self.recount_foreign(name, key);
         }

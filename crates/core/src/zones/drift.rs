@@ -110,7 +110,7 @@ impl Zones {
                 let mut touched = zone.take_steps(name, &steps, now);
                 zone.complete_write(standing, now);
                 if let Some(serial) = zone.serial {
-                    zone.propagate(serial, keys, now);
+                    self.spread(name, (serial, keys), now);
                 }
                 // The objects of these hear of it when they are looked at again.
                 for key in keys {

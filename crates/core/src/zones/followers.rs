@@ -97,8 +97,6 @@ impl Zone {
             propagation.order.clear();
             propagation.passed = 0;
         }
-        // Where nobody in rotation is waited for, it is served at once.
-        let _served = self.arrived();
     }
 
     /// A server in rotation is late. Where it had been waited for, it lost what it had, and what it has is as
@@ -277,8 +275,28 @@ impl Zones {
         self.advance(name, now);
     }
 
-    /// Tells the objects of what every server in rotation has now.
+    /// The leader has this serial, at which these sets were read back. Where nobody in rotation is waited for they
+    /// are served at once; and what a server had before the leader was seen to have it counts from now on, so
+    /// that sets of earlier serials may be served too.
+    pub(super) fn spread(
+        &mut self,
+        name: &Name,
+        (serial, keys): (Serial, &[RecordKey]),
+        now: Duration,
+    ) {
+        if let Some(zone) = self.known.get_mut(name) {
+            zone.propagate(serial, keys, now);
+            self.tell_arrived(name);
+        }
+    }
+
+    /// Tells the objects of what every server in rotation has now, and once who is late.
     pub(super) fn advance(&mut self, name: &Name, now: Duration) {
+        self.tell_arrived(name);
+        self.tell_lateness(name, now);
+    }
+
+    fn tell_arrived(&mut self, name: &Name) {
         let Some(zone) = self.known.get_mut(name) else {
             return;
         };
@@ -289,7 +307,6 @@ impl Zones {
         if all {
             self.touch_all_owners(name);
         }
-        self.tell_lateness(name, now);
     }
 
     /// Whether another server may still have what the leader has no more. A leader that loses the zone is

@@ -1,7 +1,9 @@
 //! Several servers, and the records of the zone itself.
 
+use std::collections::BTreeSet;
+
 use super::*;
-use crate::zones::Going;
+use crate::zones::{Going, Receipt};
 
 pub(super) const APEX: &str = "example.com. 60 IN SOA ns1.example.com. admin.example.com. 7 60 60 60 60\n\
                     example.com. 60 IN NS ns1.example.com.\n\
@@ -351,4 +353,68 @@ fn what_a_server_lost_that_had_it_before_it_was_read_back_is_not_served() {
     world.pass(Duration::from_secs(10));
     let status = world.status("www");
     assert!(matches!(status, ClaimStatus::Lagging(_)), "{status:?}");
+}
+
+/// All steps that there are now; none of them is carried out yet.
+fn steps(world: &mut World) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for zone in world.zones.take_work() {
+        while let Some(step) = world.zones.next_step(&zone, world.now) {
+            steps.push(step);
+        }
+    }
+    steps
+}
+
+/// Carries out a step, and says who is told of something now.
+fn carried_out(world: &mut World, step: Step) -> Vec<Receipt> {
+    let completion = world.carry_out(&name(ZONE), step);
+    world.zones.complete(&name(ZONE), completion, world.now);
+    world.zones.take_events()
+}
+
+#[test]
+fn what_a_later_commit_finds_on_every_server_is_told() {
+    let mut world = with_followers(&[ServerRole::Secondary, ServerRole::Secondary]);
+    world.zones.declare_zone(served(APEX));
+    world.pass(Duration::from_secs(5));
+    world.zones.declare(declare("www", 1, WWW, ""));
+    // It is written and read back, and the followers are about to be asked.
+    let mut visits = Vec::new();
+    while visits.len() < 2 {
+        for step in steps(&mut world) {
+            match step {
+                Step::Follow(_) => visits.push(step),
+                step => drop(carried_out(&mut world, step)),
+            }
+        }
+    }
+    // Before they answer, another change is written and not read back yet.
+    let api = WWW.replace("www", "api");
+    world.zones.declare(declare("api", 1, &api, ""));
+    let mut verify = None;
+    while verify.is_none() {
+        for step in steps(&mut world) {
+            match step {
+                Step::Verify(_) => verify = Some(step),
+                step => drop(carried_out(&mut world, step)),
+            }
+        }
+    }
+    // One secondary has that already, the other only what was read back.
+    world.serials.insert(server(1), Ok(Serial(9)));
+    world.serials.insert(server(2), Ok(Serial(8)));
+    for visit in visits {
+        assert_eq!(carried_out(&mut world, visit), [], "not on both for sure");
+    }
+    // The lead is seen to be at what the first one has: so both have the first change.
+    let mut told = carried_out(&mut world, verify.expect("it is read back"));
+    world.serials.clear();
+    world.now += Duration::from_secs(5);
+    world.zones.wake(world.now);
+    for step in steps(&mut world) {
+        told.extend(carried_out(&mut world, step));
+    }
+    let told: BTreeSet<Id> = told.into_iter().map(|one| one.owner).collect();
+    assert_eq!(told, [object("api"), object("www")].into());
 }
