@@ -1,4 +1,5 @@
-//! What single events cost the state machine, without anything around it.
+//! What single events cost the state machine, without anything around it: processor time, so that others at work
+//! on the machine count for little.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use bindery_core::balancers::{
     BalancerEnd, BalancerStep, BalancerTimes, BalancerWork, Balancers, GroupEndpoint, Holdings,
     Whereabouts,
 };
+use rustix::time::{ClockId, clock_gettime};
 
 use super::cloud::{CloudState, limits};
 use super::population::Population;
@@ -152,12 +154,12 @@ impl Desk {
         let Some((work, BalancerStep::Read)) = self.steps.pop_front() else {
             bail!("it does not read first");
         };
-        let begin = Instant::now();
+        let begin = spent();
         self.machine.set_synced();
         let end = BalancerEnd::Read(Ok(holdings));
         self.machine.complete(&work, end, self.now());
         self.next_steps();
-        Ok(begin.elapsed())
+        Ok(spent().saturating_sub(begin))
     }
 
     fn now(&self) -> Duration {
@@ -183,10 +185,10 @@ impl Desk {
 
     /// How long an event takes, with the steps that it leads to.
     fn timed(&mut self, event: impl FnOnce(&mut Balancers)) -> Duration {
-        let begin = Instant::now();
+        let begin = spent();
         event(&mut self.machine);
         self.next_steps();
-        begin.elapsed()
+        spent().saturating_sub(begin)
     }
 
     /// Has the provider do the next step, and says how long the machine took over its end and whether it
@@ -334,6 +336,12 @@ impl Desk {
         );
         Ok((retired, gone))
     }
+}
+
+/// The processor time of this thread, which waits for nobody in between.
+fn spent() -> Duration {
+    let spent = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(spent).unwrap_or_default()
 }
 
 /// Numbers below `len` far from each other, none twice as long as there are no more of them.

@@ -129,18 +129,28 @@ pub(crate) async fn kill(
     let begin = Instant::now();
     send_kill(subject, pod).await?;
     let (mut told, mut back, mut whole) = (None, None, None);
+    let mut seen = before.clone();
     while whole.is_none_or(|since| begin.elapsed().saturating_sub(since) <= SETTLED) {
-        ensure!(
-            begin.elapsed() < PATIENCE,
-            "{pod} is not healed after {PATIENCE:?}"
-        );
+        if begin.elapsed() > PATIENCE {
+            let other = seen
+                .iter()
+                .filter(|(at, now)| before.get(*at) != Some(*now));
+            let other: Vec<_> = other.collect();
+            let gone = before.keys().filter(|at| !seen.contains_key(*at));
+            let gone: Vec<_> = gone.collect();
+            bail!(
+                "{pod} is not healed after {PATIENCE:?}: it answers {}, conditions other {other:?}, gone {gone:?}",
+                back.is_some()
+            );
+        }
         let is_answer = answers(&server, &apex).await;
         if is_answer {
             back.get_or_insert_with(|| begin.elapsed());
         } else {
             back = None;
         }
-        let is_as_before = conditions(&mut http, cluster, zone).await? == before;
+        seen = conditions(&mut http, cluster, zone).await?;
+        let is_as_before = seen == before;
         if !is_as_before {
             told.get_or_insert_with(|| begin.elapsed());
         }
