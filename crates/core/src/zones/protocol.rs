@@ -71,6 +71,17 @@ pub enum SerialFloor {
     Fallen(Serial),
 }
 
+impl SerialFloor {
+    /// The newest serial that was told.
+    #[must_use]
+    pub fn serial(&self) -> Option<Serial> {
+        match self {
+            Self::New | Self::Untold => None,
+            Self::Told(told) | Self::Fallen(told) => Some(*told),
+        }
+    }
+}
+
 /// By whose word a zone is to go, or what an object has in one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Going {

@@ -69,19 +69,38 @@ pub(super) enum Successor {
     Recorded,
     /// It does not have the zone in its annotation yet: if it went now, nobody would remove the zone.
     Pending,
+    /// Its status does not tell the zone's serial yet: if the object went now, a process that begins anew might
+    /// take the zone back to an older one.
+    Untold,
 }
 
-/// What another object, which has the zone or had it last, tells of its serials.
-fn told_by_another(object: &Id, zone: &ZoneKey, state: &State) -> Option<SerialFloor> {
+/// What the statuses of other objects, which have the zone or had it last, tell of its serials.
+fn told_by_others(object: &Id, zone: &ZoneKey, state: &State) -> Option<SerialFloor> {
     let others = state.catalog.namesakes(&zone.name);
-    let mut others = others.filter(|other| *other != object);
-    others.find_map(|other| {
-        let view = state.catalog.zone(other)?;
-        let mut zones = view.key().into_iter().chain(view.meta.owned_zones());
-        let has_no_other = zones.all(|one| one == *zone);
-        let told = state.serials.get(other).copied();
-        told.filter(|_| has_no_other)
-    })
+    let others = others.filter(|other| *other != object);
+    others
+        .filter_map(|other| told_of(other, zone, state))
+        .reduce(newer)
+}
+
+/// What an object's status tells of a zone's serials, where it can be of no other zone.
+fn told_of(object: &Id, zone: &ZoneKey, state: &State) -> Option<SerialFloor> {
+    let view = state.catalog.zone(object)?;
+    let mut zones = view.key().into_iter().chain(view.meta.owned_zones());
+    let has_no_other = zones.all(|one| one == *zone);
+    let told = state.serials.get(object).copied();
+    told.filter(|_| has_no_other)
+}
+
+/// The newer of both; of two that are as new, the one of a leader that was on its way beyond.
+fn newer(one: SerialFloor, other: SerialFloor) -> SerialFloor {
+    let is_other = match (one.serial(), other.serial()) {
+        (Some(one), Some(serial)) if one == serial => matches!(other, SerialFloor::Fallen(_)),
+        (Some(one), Some(other)) => other.newer_than(one),
+        (None, _) => true,
+        (Some(_), None) => false,
+    };
+    if is_other { other } else { one }
 }
 
 /// Looks at a zone object; `None` where it is gone.
@@ -103,7 +122,7 @@ pub(super) fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Obser
         let declared = progress.declared.get(&zone);
         let owned = OwnedZone {
             config: ctx.group_config(&zone.group),
-            successor: other.map(|other| successor(state, other, &zone)),
+            successor: other.map(|other| successor(state, (object, other), &zone)),
             declared: declared.cloned(),
             event: declared.and_then(|_| state.zone_events.get(&zone).cloned()),
         };
@@ -113,7 +132,11 @@ pub(super) fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Obser
     let is_only = zones.len() == 1 && zone.as_ref().is_some_and(|zone| zones.contains(zone));
     let told = state.serials.get(object).copied();
     let told = told.filter(|_| is_only || zones.is_empty());
-    let told = told.or_else(|| told_by_another(object, zone.as_ref()?, state));
+    let has_taken_over = view.precedence == Precedence::Active;
+    let others = zone.as_ref().filter(|_| has_taken_over || told.is_none());
+    let others = others.and_then(|zone| told_by_others(object, zone, state));
+    // What it told when it last had the zone itself may be older than what another one told since.
+    let told = told.into_iter().chain(others).reduce(newer);
     let is_new = zone
         .as_ref()
         .is_none_or(|zone| progress.begun.contains(zone));
@@ -147,13 +170,41 @@ pub(super) fn observe(object: &Id, state: &State, ctx: &Context) -> Option<Obser
     })
 }
 
-fn successor(state: &State, other: &Id, zone: &ZoneKey) -> Successor {
+fn successor(state: &State, (object, other): (&Id, &Id), zone: &ZoneKey) -> Successor {
     let meta = state.catalog.meta(other).filter(|meta| meta.has_finalizer);
-    if meta.is_some_and(|meta| meta.owned_zones().contains(zone)) {
+    if !meta.is_some_and(|meta| meta.owned_zones().contains(zone)) {
+        Successor::Pending
+    } else if has_told(state, (object, other), zone) {
         Successor::Recorded
     } else {
-        Successor::Pending
+        Successor::Untold
     }
+}
+
+/// Whether the object may go as far as the zone's serial is concerned: its own status may be all that tells it
+/// to a process that begins anew.
+fn has_told(state: &State, (object, other): (&Id, &Id), zone: &ZoneKey) -> bool {
+    let serial = |floor: &SerialFloor| floor.serial();
+    let Some(needed) = told_of(object, zone, state).as_ref().and_then(serial) else {
+        return true;
+    };
+    // One that does not have the zone now has nothing to tell of it.
+    if state.catalog.active_zone(zone) != Some(other) {
+        return true;
+    }
+    let Some(told) = state.serials.get(other).and_then(serial) else {
+        return false;
+    };
+    if !needed.newer_than(told) {
+        return true;
+    }
+    // The engine may have found that the zone stands at an older one for good.
+    let declarer = state.declarers.get(zone).filter(|one| *one == other);
+    let event = declarer.and_then(|_| state.zone_events.get(zone));
+    let event = event.filter(|event| event.state == ZoneState::Ready);
+    let event = event.filter(|event| event.fallen_from.is_none());
+    let stands = event.and_then(|event| event.serial);
+    stands.is_some_and(|stands| !stands.newer_than(told))
 }
 
 impl Observed {

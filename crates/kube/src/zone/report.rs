@@ -111,7 +111,12 @@ impl Observed {
         if self.cause == Some(Cause::Unknown) {
             return Some(Requeue::At(Instant::now() + PERMISSION_POLL));
         }
-        let waits = |(_, owned): (_, &OwnedZone)| owned.successor == Some(Successor::Pending);
+        let waits = |(_, owned): (_, &OwnedZone)| {
+            matches!(
+                owned.successor,
+                Some(Successor::Pending | Successor::Untold)
+            )
+        };
         let at = Instant::now() + SUCCESSOR_POLL;
         self.former().any(waits).then_some(Requeue::At(at))
     }

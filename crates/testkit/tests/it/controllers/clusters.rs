@@ -1,8 +1,10 @@
 //! Several clusters of name servers: the same name on each, and zones that move from one to another.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bindery_apiserver::EmbeddedApi;
 use bindery_kube::Management;
-use bindery_testkit::FakeNameServer;
+use bindery_testkit::{FakeNameServer, nameserver::Absence};
 use http::Method;
 use serde_json::json;
 
@@ -276,4 +278,73 @@ async fn a_zone_that_another_object_takes_over_goes_on_from_its_serial() {
     bench.until_ready("DNSZone/second").await;
     let after = bench.server.content(&zone).expect("it is served").serial;
     assert!(after.newer_than(before), "{after} after {before}");
+}
+
+/// A bench whose zone has two objects, of which the second one tells a serial that is thousands older than that
+/// of the first: more than a process allows for where it does not know.
+async fn two_objects(refused: fn(&Method, &str) -> bool) -> Bench {
+    let mut bench = Bench::behind(Management::Managed, |api| refusing(api, refused)).await;
+    bench.start();
+    bench.create(ZONE).await;
+    bench.until_ready("DNSZone/example").await;
+    let second = ZONE.replace("name: example,", "name: second,");
+    bench.create(&second).await;
+    bench
+        .until("DNSZone/second", "Ready", "-DuplicateZone")
+        .await;
+    for _ in 0..2 {
+        bench.settle().await;
+        bench.crash().await;
+        bench.server.lose_zone(&name("example.com"));
+        bench.start();
+        bench.settle().await;
+        bench.until_ready("DNSZone/example").await;
+    }
+    bench
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_with_an_old_serial_of_its_own_goes_on_from_the_newer_one() {
+    let mut bench = two_objects(|_, _| false).await;
+    bench.crash().await;
+    bench.server.lose_zone(&name("example.com"));
+    bench.delete("DNSZone/example").await;
+    bench.start();
+    bench.until_ready("DNSZone/second").await;
+    bench.until_gone("DNSZone/example").await;
+    assert_eq!(bench.server.rewound(), [] as [String; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_stays_until_the_one_that_takes_over_tells_the_serial() {
+    static MUTE: AtomicBool = AtomicBool::new(false);
+    let is_mute = |_: &Method, path: &str| {
+        MUTE.load(Ordering::SeqCst) && path.ends_with("/dnszones/second/status")
+    };
+    let mut bench = two_objects(is_mute).await;
+    MUTE.store(true, Ordering::SeqCst);
+    bench.delete("DNSZone/example").await;
+    bench.settle().await;
+    assert!(bench.get("DNSZone/example").await.is_some());
+    bench.crash().await;
+    bench.server.lose_zone(&name("example.com"));
+    MUTE.store(false, Ordering::SeqCst);
+    bench.start();
+    bench.until_ready("DNSZone/second").await;
+    bench.until_gone("DNSZone/example").await;
+    assert_eq!(bench.server.rewound(), [] as [String; 0]);
+}
+
+/// The one that takes over tells what was told, and what had it need not wait for the servers.
+#[tokio::test(start_paused = true)]
+async fn an_object_does_not_wait_for_servers_that_are_away() {
+    let bench = two_objects(|_, _| false).await;
+    bench.server.set_absence(Absence::Down);
+    bench.delete("DNSZone/example").await;
+    bench.until_gone("DNSZone/example").await;
+    let second = bench.get("DNSZone/second").await.expect("it is there");
+    let status = &second.data["status"];
+    let told = [&status["lastSerial"], &status["servers"][0]["serial"]];
+    let told = told.iter().find_map(|serial| serial.as_u64());
+    assert!(told.is_some_and(|told| told > 2_000), "{status}");
 }
