@@ -264,6 +264,8 @@ pub(crate) struct ServerContext {
     store: Mutex<Store>,
     fleets: Mutex<Fleets>,
     probes: SidecarProbes,
+    /// Which instance of each cluster is being replaced.
+    turns: instance::Turns,
     /// Keys in Secrets of others.
     given: keys::GivenKeys,
     /// Files in ConfigMaps of others.
@@ -313,6 +315,7 @@ impl ServerControllers {
             store: Mutex::default(),
             fleets: Mutex::default(),
             probes: SidecarProbes::default(),
+            turns: instance::Turns::default(),
             given: keys::GivenKeys::default(),
             given_files: instance::GivenFiles::default(),
             secrets: Mutex::default(),

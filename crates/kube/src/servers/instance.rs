@@ -4,6 +4,7 @@
 mod copying;
 mod given;
 mod pod_view;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,6 +38,7 @@ use copying::copies;
 use pod_view::pod_view;
 
 pub(super) use given::GivenFiles;
+pub(super) use turns::Turns;
 
 /// How often an instance is looked at though none of its objects changes: for its deadline, its zones and what it
 /// copies. Where nothing is new nothing is written.
@@ -106,6 +108,7 @@ pub(super) async fn reconcile(
         Err(_) => Wanted::default(),
     };
     let given = given.map(drop);
+    turns::hold_back(shared, &observed, &mut wanted);
     let applied = apply(shared, &wanted).await;
     let kept = kept.map(|report| {
         wanted.problem = wanted.problem.take().or(report.problem);

@@ -2,13 +2,14 @@
 
 mod fake_pods;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bindery_core::Reason;
 use bindery_kube::Management;
 use bindery_sources::clusters::SidecarView;
 use kube::api::{DynamicObject, ListParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use fake_pods::api;
 
@@ -349,6 +350,63 @@ async fn a_pod_that_does_not_come_in_time_is_told_until_it_comes() {
     pods.lock().unready.clear();
     bench.until(CLUSTER_TARGET, "Ready", "+AllReady").await;
     bench.until(target, "Progressing", "-Ready").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_changes_one_server_is_replaced_after_the_other() {
+    let (bench, pods) = bench().await;
+    bench
+        .create(&CLUSTER.replace("replicas: 1", "replicas: 3"))
+        .await;
+    bench.until(CLUSTER_TARGET, "Ready", "+AllReady").await;
+    let names = ["prod-primary-0", "prod-primary-1", "prod-primary-2"];
+    let mut before = BTreeMap::new();
+    for name in names {
+        before.insert(name, template(&bench, name).await);
+    }
+    // All at once, as an update of Bindery changes them.
+    let patch = json!({"spec": {"config": {"allowQuery": ["192.0.2.0/24"]}}});
+    for name in names {
+        let target = format!("Bind9Instance/{name}");
+        bench.patch(&target, patch.clone()).await;
+    }
+    let mut done = BTreeSet::new();
+    while done.len() < names.len() {
+        let next = poll(async || {
+            for name in names.into_iter().filter(|name| !done.contains(name)) {
+                if template(&bench, name).await != before[name] {
+                    return Some(name);
+                }
+            }
+            None
+        });
+        let next = next.await.expect("another one is replaced");
+        done.insert(next);
+        let pod = format!("default/{next}-0");
+        let target = format!("Bind9Instance/{next}");
+        pods.lock().unready.insert(pod.clone());
+        bench.until(&target, "Ready", "-NotReady").await;
+        // As long as it is not back, nobody else goes.
+        bench.pass(Duration::from_secs(40)).await;
+        for name in names.into_iter().filter(|name| !done.contains(name)) {
+            assert_eq!(
+                template(&bench, name).await,
+                before[name],
+                "{name} while {next} is away"
+            );
+        }
+        pods.lock().unready.remove(&pod);
+        bench.until(&target, "Ready", "+AllReady").await;
+    }
+}
+
+/// What the pods of an instance are made from.
+async fn template(bench: &Bench, name: &str) -> Value {
+    let sets = api(&bench.client, "apps", "StatefulSet");
+    let all = sets.list(&ListParams::default()).await;
+    let mut all = all.expect("the API answers").items.into_iter();
+    let set = all.find(|set| set.metadata.name.as_deref() == Some(name));
+    set.expect("it is there").data["spec"]["template"].clone()
 }
 
 /// The versions of these objects.
