@@ -383,9 +383,10 @@ fn what_a_later_commit_finds_on_every_server_is_told() {
     let mut visits = Vec::new();
     while visits.len() < 2 {
         for step in steps(&mut world) {
-            match step {
-                Step::Follow(_) => visits.push(step),
-                step => drop(carried_out(&mut world, step)),
+            if matches!(step, Step::Follow(_)) {
+                visits.push(step);
+            } else {
+                drop(carried_out(&mut world, step));
             }
         }
     }
@@ -395,9 +396,10 @@ fn what_a_later_commit_finds_on_every_server_is_told() {
     let mut verify = None;
     while verify.is_none() {
         for step in steps(&mut world) {
-            match step {
-                Step::Verify(_) => verify = Some(step),
-                step => drop(carried_out(&mut world, step)),
+            if matches!(step, Step::Verify(_)) {
+                verify = Some(step);
+            } else {
+                drop(carried_out(&mut world, step));
             }
         }
     }
