@@ -265,7 +265,7 @@ pub(crate) struct ServerContext {
     fleets: Mutex<Fleets>,
     probes: SidecarProbes,
     /// Which instance of each cluster is being replaced.
-    turns: instance::Turns,
+    rollouts: instance::Rollouts,
     /// Keys in Secrets of others.
     given: keys::GivenKeys,
     /// Files in ConfigMaps of others.
@@ -315,7 +315,7 @@ impl ServerControllers {
             store: Mutex::default(),
             fleets: Mutex::default(),
             probes: SidecarProbes::default(),
-            turns: instance::Turns::default(),
+            rollouts: instance::Rollouts::default(),
             given: keys::GivenKeys::default(),
             given_files: instance::GivenFiles::default(),
             secrets: Mutex::default(),

@@ -4,7 +4,7 @@
 mod copying;
 mod given;
 mod pod_view;
-mod turns;
+mod rollouts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ use copying::copies;
 use pod_view::pod_view;
 
 pub(super) use given::GivenFiles;
-pub(super) use turns::Turns;
+pub(super) use rollouts::Rollouts;
 
 /// How often an instance is looked at though none of its objects changes: for its deadline, its zones and what it
 /// copies. Where nothing is new nothing is written.
@@ -108,7 +108,7 @@ pub(super) async fn reconcile(
         Err(_) => Wanted::default(),
     };
     let given = given.map(drop);
-    turns::hold_back(shared, &observed, &mut wanted);
+    rollouts::hold_back(shared, &observed, &mut wanted);
     let applied = apply(shared, &wanted).await;
     let kept = kept.map(|report| {
         wanted.problem = wanted.problem.take().or(report.problem);

@@ -22,52 +22,52 @@ const REPLACED_AFTER: Duration = Duration::from_secs(30);
 /// It is remembered in memory only: after a restart an instance that is being replaced is not ready, and the others
 /// wait for that.
 #[derive(Default)]
-pub(in super::super) struct Turns(Mutex<BTreeMap<ObjectPlace, Turn>>);
+pub(in super::super) struct Rollouts(Mutex<BTreeMap<ObjectPlace, Rollout>>);
 
 /// The instance that is being replaced.
-struct Turn {
+struct Rollout {
     instance: ObjectPlace,
     since: Instant,
     /// Whether it was seen not ready since.
     fell: bool,
 }
 
-impl Turns {
+impl Rollouts {
     /// Whether the pods of an instance may be replaced now. Nobody waits for what has gone.
     fn take(&self, cluster: &ObjectPlace, instance: &ObjectPlace, facts: &Facts) -> bool {
-        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turn) = turns.get(cluster) {
-            if turn.instance == *instance {
+        let mut rollouts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rollout) = rollouts.get(cluster) {
+            if rollout.instance == *instance {
                 return true;
             }
-            if facts.others.contains_key(&turn.instance) {
+            if facts.others.contains_key(&rollout.instance) {
                 return false;
             }
         }
         if !facts.others.values().all(|is_ready| *is_ready) {
             return false;
         }
-        let turn = Turn {
+        let rollout = Rollout {
             instance: instance.clone(),
             since: Instant::now(),
             fell: false,
         };
-        turns.insert(cluster.clone(), turn);
+        rollouts.insert(cluster.clone(), rollout);
         true
     }
 
     /// Notes how an instance is that has nothing left to be replaced; its turn ends once it is back.
     fn look(&self, cluster: &ObjectPlace, instance: &ObjectPlace, is_ready: bool) {
-        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(turn) = turns
+        let mut rollouts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(rollout) = rollouts
             .get_mut(cluster)
-            .filter(|turn| turn.instance == *instance)
+            .filter(|rollout| rollout.instance == *instance)
         else {
             return;
         };
-        turn.fell |= !is_ready;
-        if is_ready && (turn.fell || turn.since.elapsed() >= REPLACED_AFTER) {
-            turns.remove(cluster);
+        rollout.fell |= !is_ready;
+        if is_ready && (rollout.fell || rollout.since.elapsed() >= REPLACED_AFTER) {
+            rollouts.remove(cluster);
         }
     }
 }
@@ -79,7 +79,7 @@ struct Facts {
     others: BTreeMap<ObjectPlace, bool>,
 }
 
-/// Leaves out of what is wanted what would replace the pods of an instance before it is its turn. One that does not
+/// Leaves out of what is wanted what would replace the pods of an instance before it is its rollout. One that does not
 /// serve anyway waits for nobody.
 pub(super) fn hold_back(shared: &ServerContext, observed: &Observed, wanted: &mut Wanted) {
     let Some(parent) = &observed.cluster else {
@@ -92,10 +92,12 @@ pub(super) fn hold_back(shared: &ServerContext, observed: &Observed, wanted: &mu
         others: others(&store, observed),
     };
     if !wanted.objects.iter().any(|object| replaces(&store, object)) {
-        shared.turns.look(&cluster, &observed.place, facts.is_ready);
+        shared
+            .rollouts
+            .look(&cluster, &observed.place, facts.is_ready);
         return;
     }
-    if !facts.is_ready || shared.turns.take(&cluster, &observed.place, &facts) {
+    if !facts.is_ready || shared.rollouts.take(&cluster, &observed.place, &facts) {
         return;
     }
     wanted.objects.retain(|object| {
